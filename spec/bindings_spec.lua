@@ -118,7 +118,7 @@ local RECORD <const> = [[
       return original(...)
     end
   end
-  for _, name in ipairs { "workload", "pipelines", "decode", "serve" } do record(core, name) end
+  for _, name in ipairs { "workload", "pipelines", "job", "decode", "serve" } do record(core, name) end
   record(core.search, "new")
   local tiny = { name = "m", layers = 2, hidden = 256, heads = 4, ffn = 512, seq = 256 }
   tperf.train { model = tiny, system = "h100-sxm", global_batch = 8, dp = 2, tp = 2, fast = { tp = 2, dp = 2, pp = 1 } }
@@ -129,6 +129,7 @@ local RECORD <const> = [[
     if change then change(arguments) end
     return arguments.call(table.unpack(arguments, 1, arguments.n))
   end
+  local function platform() return core.platform(tperf.system "h100-sxm", tperf.rules "default") end
   -- Lua probes powers of two for the length of a list: this one seems to have 2^61 members.
   local function lying(value)
     local text = {}
@@ -149,9 +150,9 @@ local cases = {
       a[4] = { { setmetatable(block, { __index = grow }) }, {}, {} }
     end)]], "a block lacks its name" },
   ["lists with a false length"] = { [[
-    again("new", function(a) a[7] = lying(1) end)]], "%[3%] is nil: a list has no holes" },
+    again("new", function(a) a[5] = lying(1) end)]], "%[3%] is nil: a list has no holes" },
   ["questions with a false number"] = { [[
-    again("new", function(a) a[5] = lying(a[5][1]) end)]], "%[3%] is nil: a list has no holes" },
+    again("new", function(a) a[3] = lying(a[3][1]) end)]], "%[3%] is nil: a list has no holes" },
   ["an axis that cuts an unknown role"] = { [[
     core.grid { { name = "a", cuts = -1 << 31, folds = 0, apart = 0 } }]], "axis 'a' is out of bounds" },
   ["an axis that folds over no earlier axis"] = { [[
@@ -166,23 +167,26 @@ local cases = {
     assert(not grid:folds({ 1 << 31, 1 << 31 }, 1 << 31))
     grid:fold({ 1, 1 }, { 1 << 31, 1 << 31, 1 << 31, 1 })]], "more than 2^31" },
   ["a placement without axes"] = { [[
-    print(again("workload"):ops(1, tperf.system "h100-sxm", tperf.rules "default", {}, 1))]],
+    print(again("workload"):ops(1, platform(), {}, 1))]],
     "a placement of %d axes, not 0" },
   ["a placement that does not divide"] = { [[
-    print(again("workload"):ops(1, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 3, 1, 1, 1 }, 1))]],
+    print(again("workload"):ops(1, platform(), { 1, 1, 3, 1, 1, 1 }, 1))]],
     "cannot share a fast domain" },
   ["zero replicas"] = { [[
     local n = again "workload"
-    local methods = debug.getmetatable(n).__index
-    n:iteration(tperf.system "h100-sxm", tperf.rules "default", made.new[3], again("pipelines"),
-      { global_batch = 8, dp = 0, pipeline = 1, micro_batch = 0, panels = 1, zero = 9 }, { 1, 1, 1, 1, 1, 1 })]],
+    core.job(platform(), made.job[2], again "pipelines"):candidate(n, { global_batch = 8, dp = 0, pipeline = 1,
+      micro_batch = 0, panels = 1, zero = 9, fast = { 1, 1, 1, 1, 1, 1 } })]],
     "sizes must be at least 1" },
   ["pipelines of too many stages"] = { [[
     again("pipelines", function(a) a[3][1].pp, a[3][1].virtual_stages = 1 << 52, 1 << 52 end)]],
     "a pipeline of more than 1048576 stages" },
   ["pipelines with more kinds of layers than the workload"] = { [[
     local p = again("pipelines", function(a) a[1] = { { 8, 100 } } end)
-    local s = again("new", function(a) a[4] = p end)
+    local s = again("new", function(a)
+      local question = a[3][1]
+      local job = core.job(platform(), made.job[2], p)
+      a[2], a[3] = p, { { job = job, gpus = question.gpus, global_batch = question.global_batch } }
+    end)
     s:walk { shape(again "workload") }]], "the pipelines have 8 kinds of layers, the workload has 1" },
   ["workloads collected while a search uses them"] = { [[
     local s = again "new"
@@ -201,7 +205,7 @@ local cases = {
     s:walk { shape(again "workload") }]], "the search has been answered" },
   ["a search within its own callback"] = { [[
     local s
-    s = again("new", function(a) a[8] = function() return s:walk { shape(again "workload") } end end)
+    s = again("new", function(a) a[6] = function() return s:walk { shape(again "workload") } end end)
     for i = 1, 8 do s:walk { shape(again("workload", function(a) a[2] = { i, 1, 1, 0 } end)) } end]],
     "the search is under way" },
   ["a decode whose workloads are collected"] = { [[
@@ -212,16 +216,16 @@ local cases = {
     made.serve = nil
     collectgarbage()
     collectgarbage()
-    local ops = decode:ops(1, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 2, 1, 1, 1 }, 101, 119)
+    local ops = decode:ops(1, platform(), { 1, 1, 2, 1, 1, 1 }, 101, 119)
     assert(#ops > 3)]] },
   ["steps out of a decode's range"] = { [[
-    again("decode"):ops(1, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 2, 1, 1, 1 }, 101, 1e300)]],
+    again("decode"):ops(1, platform(), { 1, 1, 2, 1, 1, 1 }, 101, 1e300)]],
     "no such steps" },
   ["a negative section of a workload"] = { [[
-    again("workload"):ops(math.mininteger, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 1, 1, 1, 1 }, 1)]],
+    again("workload"):ops(math.mininteger, platform(), { 1, 1, 1, 1, 1, 1 }, 1)]],
     "no such section" },
   ["a negative section of a decode"] = { [[
-    again("decode"):ops(-1 << 31, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 2, 1, 1, 1 }, 101, 119)]],
+    again("decode"):ops(-1 << 31, platform(), { 1, 1, 2, 1, 1, 1 }, 101, 119)]],
     "no such section" },
   ["tables that contain themselves"] = { [[
     local a, b = {}, {}

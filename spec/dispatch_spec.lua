@@ -216,7 +216,7 @@ local function serving_exchange(gpus, tokens, dispatcher, system)
   local network = p.plan.layout.workload(sizes, tokens, serving.variant(p.strategy, p.o, "decode", 1, 0))
   local found = {}
   local fast = placement.all("spec: ", p.strategy, sizes, { dp = 1, pp = 1 }, p.system.network.fast.domain)[1]
-  for _, op in ipairs(network:ops(1, p.system, p.rules, fast, 1, true)) do
+  for _, op in ipairs(network:ops(1, serving.platform(p), fast)) do
     if op.name == "dispatch" or op.name == "combine" then found[op.name] = op.forward.comms[1] end
   end
   return found

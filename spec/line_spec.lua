@@ -10,6 +10,7 @@ local strategy = require "tperf.describe.strategy"
 local tperf = require "tperf"
 
 local rules, tensor = tperf.rules "default", strategy.of "tensor"
+local ON = core.platform(tperf.system "h100-sxm", rules)
 
 -- How often a module's function gives an answer while f runs.
 local function answers_of(module, name, f)
@@ -57,7 +58,7 @@ describe("ops on a line", function()
               end)
             end)
             for i = 1, #remembered.kinds + 2 do
-              local function rows(w) return w:ops(i, tperf.system "h100-sxm", rules, { 1, 1, 1, 1, 1, 1 }, 1) end
+              local function rows(w) return w:ops(i, ON, { 1, 1, 1, 1, 1, 1 }) end
               local one, other = rows(anew), rows(known)
               if core.codec.encode(one) ~= core.codec.encode(other) then assert.same(one, other) end
             end
@@ -77,7 +78,7 @@ describe("ops on a line", function()
   end
   local function rows_of(block)
     local workload = core.workload(tensor.grid, ALONE, 1, { { block }, {}, {} })
-    return workload:ops(1, tperf.system "h100-sxm", rules, { 1, 1, 1, 1, 1, 1 }, 1)
+    return workload:ops(1, ON, { 1, 1, 1, 1, 1, 1 })
   end
 
   it("make blocks, recomputed ones from the plain ops' line, which they may leave", function()

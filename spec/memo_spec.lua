@@ -131,7 +131,7 @@ describe("a workload of cached blocks", function()
 
   local function rows_of(grid, sizes, list, boundary)
     local workload, all = core.workload(grid, sizes, boundary, list), { boundary = boundary }
-    for i = 1, #list do all[i] = workload:ops(i, blackwell, rules, { 1, 1, 1, 1, 1, 1 }, 1) end
+    for i = 1, #list do all[i] = workload:ops(i, core.platform(blackwell, rules), { 1, 1, 1, 1, 1, 1 }) end
     return all
   end
 

@@ -35,13 +35,18 @@ void tperf_decode_pass(const tperf_decode *decode, size_t op, double keys, tperf
 // that must be convex between two laid-out numbers of keys: the time.
 enum { TPERF_STEP_VALUES = 7 }; // at most
 typedef void (*tperf_step_function)(const void *context, double keys, double *values);
+typedef struct tperf_step_values {
+    tperf_step_function of;
+    const void *context;
+    int n;
+} tperf_step_values;
 
-// Adds up n_values of step(first) … step(last), `keys` ascending by 1, within [keys[0], keys[n - 1]] of the decode.
+// Adds up the values of steps first … last, `keys` ascending by 1, within [keys[0], keys[n - 1]] of the decode.
 // Exact to 1e-7: a convex function that meets its chord at the middle is affine there, so a few
 // evaluations suffice where times are maxima of affine functions. Elsewhere intervals are halved until a
 // polynomial through five points meets four more between them, which a closed form sums.
-void tperf_decode_sum(const tperf_decode *decode, double first, double last, int n_values,
-                      tperf_step_function step, const void *context, double *sum);
+void tperf_decode_sum(const tperf_decode *decode, double first, double last,
+                      const tperf_step_values *values, double *sum);
 
 // The state that one layer keeps of one sequence, on one GPU.
 typedef struct tperf_cache {

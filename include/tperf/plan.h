@@ -12,6 +12,13 @@ typedef struct tperf_run {
     int64_t layers;
 } tperf_run;
 
+// The layers of a model, in order. has_ends: workloads have sections `first` or `last`.
+typedef struct tperf_model_layers {
+    const tperf_run *runs;
+    size_t n_runs;
+    bool has_ends;
+} tperf_model_layers;
+
 enum { TPERF_NO_LAYER = -1 };
 
 // Pipeline stages with the same contents.
@@ -72,17 +79,20 @@ typedef struct tperf_pipeline {
 
 // Spreads the layers over pp x virtual_stages chunks as evenly as possible. If they do not divide, the last chunk, the
 // first, the last but one … get one layer fewer, since the ends also hold the head and the embedding. Chunk c is on
-// device c mod pp; if folded, chunks from pp on go back up. has_ends: workloads have sections `first` or `last`. dealt,
-// if the caller has set it, gives the layers of each chunk instead; only chunks at the ends may be empty.
+// device c mod pp; if folded, chunks from pp on go back up. dealt, if the caller has set it, gives the layers of each
+// chunk instead; only chunks at the ends may be empty.
 // in_flight[pp]: per device. The pipeline's other fields are the caller's.
 tperf_status tperf_pipeline_split(tperf_pipeline *pipeline, const tperf_heap *heap,
-                                  const tperf_run *runs, size_t n_runs, bool has_ends,
-                                  const double *in_flight, tperf_error *error);
+                                  const tperf_model_layers *layers, const double *in_flight,
+                                  tperf_error *error);
 void tperf_pipeline_release(tperf_pipeline *pipeline);
 
+// Whether n stages can share the layers: only those at the ends may be without one.
+bool tperf_may_split(const tperf_model_layers *layers, int64_t n);
+
 // The contents of each of n chunks, as tperf_pipeline_split deals out the layers of a pipeline with n chunks.
-void tperf_pipeline_chunks(const tperf_pipeline *pipeline, const tperf_run *runs, size_t n_runs,
-                           bool has_ends, int64_t n, tperf_stage *chunks);
+void tperf_pipeline_chunks(const tperf_pipeline *pipeline, const tperf_model_layers *layers,
+                           int64_t n, tperf_stage *chunks);
 
 // Whether the schedule overlaps passes on the critical path.
 static inline bool tperf_overlaps_passes(const tperf_pipeline *pipeline) {
@@ -194,6 +204,14 @@ typedef struct tperf_job {
     int64_t global_batch; // samples per iteration
 } tperf_job;
 
+// A candidate with all that its time and memory depend on.
+typedef struct tperf_plan {
+    const tperf_candidate *candidate;
+    const tperf_job *job;
+    const tperf_workload *workload;
+    const tperf_layer_cost *costs; // of every section, for the candidate's placement
+} tperf_plan;
+
 // The parts of a GPU's memory, in bytes, which add up to the total: PART(name, whether it is held all the time).
 // passing lives during one pass; buffers are the libraries'.
 #define TPERF_MEMORY_PARTS(PART)                                                                   \
@@ -242,19 +260,15 @@ typedef struct tperf_iteration {
 } tperf_iteration;
 
 // The memory of the fullest GPU, and of each of the pipeline's n_devices. Of costs only the bytes are read.
-tperf_memory tperf_memory_of(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *workload, const tperf_layer_cost *costs);
-void tperf_memory_of_devices(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *workload, const tperf_layer_cost *costs,
-                             tperf_memory *devices);
+tperf_memory tperf_memory_of(const tperf_plan *plan);
+void tperf_memory_of_devices(const tperf_plan *plan, tperf_memory *devices);
 
 // The optimizer step on the GPU with the largest shard: it reads and writes the state of each parameter, reads its
 // gradient for the norm and for the update and clears it, and writes the weight. tperf_optimizer_bytes: HBM traffic.
 // tperf_optimizer_host: for states kept on the host, the GPU sends their gradients, the host updates them at the speed
 // of its memory, then sends the weights back. tperf_optimizer_time: seconds of all of it, and
 // of the host's launches that come once an iteration.
-double tperf_optimizer_bytes(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *workload, const tperf_layer_cost *costs);
+double tperf_optimizer_bytes(const tperf_plan *plan);
 typedef struct tperf_host_update {
     double bytes_out, bytes_in,
         bytes_updated;      // gradients; weights; traffic of the host's memory
@@ -265,26 +279,19 @@ typedef struct tperf_host_update {
 typedef struct tperf_orthogonal {
     double matrices, flops, calls, time;
 } tperf_orthogonal;
-tperf_orthogonal tperf_orthogonal_of(const tperf_candidate *candidate, const tperf_job *job,
-                                     const tperf_workload *workload, const tperf_layer_cost *costs);
-tperf_host_update tperf_optimizer_host(const tperf_candidate *candidate, const tperf_job *job,
-                                       const tperf_workload *workload,
-                                       const tperf_layer_cost *costs);
-double tperf_optimizer_time(const tperf_candidate *candidate, const tperf_job *job,
-                            const tperf_workload *workload, const tperf_layer_cost *costs);
+tperf_orthogonal tperf_orthogonal_of(const tperf_plan *plan);
+tperf_host_update tperf_optimizer_host(const tperf_plan *plan);
+double tperf_optimizer_time(const tperf_plan *plan);
 
-// The whole time of a candidate. costs: every section's, for the candidate's placement of the workload's axes.
-tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf_job *job,
-                                   const tperf_workload *workload, const tperf_layer_cost *costs);
+// The whole time of a candidate.
+tperf_iteration tperf_iteration_of(const tperf_plan *plan);
 
 // Bytes that a chunk's forward pass keeps until its backward pass is done, and bytes live during one of its passes. A
 // device's constant memory is in tperf_memory's other parts.
 typedef struct tperf_chunk_memory {
     double saved, forward, backward;
 } tperf_chunk_memory;
-tperf_chunk_memory tperf_chunk_memory_of(const tperf_candidate *candidate, const tperf_job *job,
-                                         const tperf_workload *workload,
-                                         const tperf_layer_cost *costs, const tperf_stage *chunk);
+tperf_chunk_memory tperf_chunk_memory_of(const tperf_plan *plan, const tperf_stage *chunk);
 
 // The inputs to a simulated schedule. A pass takes its kernels' time, its waits for replicas in every micro-batch, and
 // what its message adds.
@@ -300,10 +307,8 @@ typedef struct tperf_device_waits {
 
 // passes[n]: of the chunks from tperf_pipeline_chunks; waits[pp]: of every device of the candidate's pipeline; *way:
 // tperf_message's.
-void tperf_passes_of(const tperf_candidate *candidate, const tperf_job *job,
-                     const tperf_workload *workload, const tperf_layer_cost *costs,
-                     const tperf_stage *chunks, int64_t n, tperf_chunk_passes *passes,
-                     tperf_device_waits *waits, double *way);
+void tperf_passes_of(const tperf_plan *plan, const tperf_stage *chunks, int64_t n,
+                     tperf_chunk_passes *passes, tperf_device_waits *waits, double *way);
 
 // The same in steps, each of which is shared by many candidates of a search.
 
@@ -337,8 +342,7 @@ double tperf_tied_time(const tperf_job *job, const tperf_workload *workload,
                        const tperf_layer_cost *costs, tperf_group ends);
 
 // The same seconds of a candidate's pipeline; 0 if a GPU has both ends.
-double tperf_tied_time_of(const tperf_candidate *candidate, const tperf_job *job,
-                          const tperf_workload *workload, const tperf_layer_cost *costs);
+double tperf_tied_time_of(const tperf_plan *plan);
 static inline bool tperf_ends_apart(const tperf_pipeline *pipeline) {
     return pipeline->pp > 1 && !pipeline->folded && pipeline->weight_copies == 1;
 }
@@ -356,9 +360,8 @@ typedef struct tperf_replica_comm {
 enum { TPERF_REPLICA_COMMS_MAX = 2 * (2 + TPERF_AXES_MAX) };
 
 // Lists the collectives of a section's layer in a forward and a backward pass; returns their number.
-int tperf_replica_comms_of(const tperf_candidate *candidate, const tperf_job *job,
-                           const tperf_workload *workload, const tperf_layer_cost *costs,
-                           int section, tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX]);
+int tperf_replica_comms_of(const tperf_plan *plan, int section,
+                           tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX]);
 
 // The exposed part of a section's or stage's exchanges: gathers before forward passes, reductions beside backward ones;
 // and the hidden part. `first`: exposed once per iteration because no pass precedes the first gather or follows the
@@ -374,18 +377,14 @@ typedef struct tperf_exposure {
 double tperf_window(const tperf_job *job, double overlap);
 
 // sections[n_kinds + 2]. optimizer: seconds of the optimizer step.
-void tperf_exposures_of(const tperf_candidate *candidate, const tperf_job *job,
-                        const tperf_workload *workload, const tperf_layer_cost *costs,
-                        const tperf_exchange *exchanges, double optimizer,
+void tperf_exposures_of(const tperf_plan *plan, const tperf_exchange *exchanges, double optimizer,
                         tperf_exposure *sections);
 tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_workload *workload,
                                     const tperf_exposure *sections);
 
 // exchanges[n_kinds + 2]: one per section; they depend on the replicas' placement and the ZeRO stage. Of costs only the
 // bytes are read.
-void tperf_exchange_times(const tperf_candidate *candidate, const tperf_job *job,
-                          const tperf_workload *workload, const tperf_layer_cost *costs,
-                          tperf_exchange *exchanges);
+void tperf_exchange_times(const tperf_plan *plan, tperf_exchange *exchanges);
 
 // Seconds to send one activation, or a GPU's part of it, to a stage in the same fast domain, and in another; to gather
 // the parts again; and of the host's calls for it.
@@ -409,8 +408,7 @@ tperf_message tperf_message_of(const tperf_pipeline *pipeline, const tperf_job *
 
 // A lower bound on the simulated time of the candidate's schedule, however uneven its stages: the larger of what the
 // busiest device computes and waits for, and the closed form with all chunks as short as the shortest.
-double tperf_iteration_least(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *workload, const tperf_layer_cost *costs,
-                             const tperf_exchange *exchanges, double hop, double optimizer);
+double tperf_iteration_least(const tperf_plan *plan, const tperf_exchange *exchanges, double hop,
+                             double optimizer);
 
 #endif

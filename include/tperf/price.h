@@ -44,6 +44,10 @@ extern const tperf_software tperf_software_none;
 
 tperf_status tperf_software_validate(const tperf_software *software, tperf_error *error);
 
+// Makes a system one as this software runs it: with its kernels of attention; in training, at the clock that lasts.
+// Twice is as once.
+void tperf_system_run(tperf_system *system, const tperf_software *software);
+
 // The linear costs of collectives along each axis in one placement, computed on demand. Start with known = {0}.
 typedef struct tperf_rates {
     unsigned known[TPERF_AXES_MAX]; // bit k: of collective k; bit k of the upper half: it is linear

@@ -57,9 +57,11 @@ tperf_status tperf_order_hold(tperf_order *order, int64_t device, int64_t stage,
 // Append to the device's queue. Fail if a number is out of range or the device does not hold the stage.
 tperf_status tperf_order_add(tperf_order *order, tperf_pass_kind pass, int64_t device,
                              int64_t stage, int64_t microbatch, tperf_error *error);
-tperf_status tperf_order_add_pair(tperf_order *order, int64_t device, int64_t forward_stage,
-                                  int64_t forward_microbatch, int64_t backward_stage,
-                                  int64_t backward_microbatch, tperf_error *error);
+typedef struct tperf_order_place {
+    int64_t stage, microbatch;
+} tperf_order_place;
+tperf_status tperf_order_add_pair(tperf_order *order, int64_t device, tperf_order_place forward,
+                                  tperf_order_place backward, tperf_error *error);
 
 // The costs of an op. Every array is [stages] unless it says otherwise.
 typedef struct tperf_schedule_costs {

@@ -368,10 +368,17 @@ typedef struct tperf_arrivals {
 void tperf_draw_lengths(const tperf_lengths *lengths, uint64_t seed, uint64_t purpose, size_t n,
                         int32_t *out);
 
-// Draws arrivals for n requests from number `first` on, after tick `start`, with a mean gap of `gap` ticks. fill:
-// scales them so that n gaps span exactly n x gap. False if the clock would overflow.
-bool tperf_draw_arrivals(const tperf_arrivals *arrivals, uint64_t seed, int64_t start, double gap,
-                         bool fill, size_t first, size_t n, int64_t *out);
+// Requests in a row: from tick `start` on, with a mean gap of `gap` ticks. fill: their n gaps span exactly n x gap.
+typedef struct tperf_arrival_stage {
+    size_t first, n; // number of the first request, how many
+    int64_t start;
+    double gap;
+    bool fill;
+} tperf_arrival_stage;
+
+// Draws their arrivals. False if the clock would overflow.
+bool tperf_draw_arrivals(const tperf_arrivals *arrivals, const tperf_arrival_stage *stage,
+                         uint64_t seed, int64_t *out);
 
 enum { TPERF_DRAW_PROMPT = 1, TPERF_DRAW_OUTPUT, TPERF_DRAW_ARRIVAL, TPERF_DRAW_ACCEPT };
 

@@ -70,13 +70,10 @@ typedef struct tperf_chunk {
     bool enters, leaves; // it is the first, the last of the pipeline
 } tperf_chunk;
 
-// The inputs to all lists of a step. The pointers are the caller's and must outlive it.
+// The inputs to all lists of a step. The plan's pointers are the caller's and must outlive it.
 typedef struct tperf_step {
     const tperf_heap *heap;
-    const tperf_candidate *candidate;
-    const tperf_job *job;
-    const tperf_workload *workload;
-    const tperf_layer_cost *costs;
+    tperf_plan plan;
     tperf_op_cost *prices; // [n_ops] of each op's own passes, without recomputation
     tperf_exposure exposures[TPERF_SECTIONS_MAX];
     double updates[TPERF_SECTIONS_MAX]; // tperf_exchange.update
@@ -85,9 +82,7 @@ typedef struct tperf_step {
     tperf_message message;
 } tperf_step;
 
-tperf_status tperf_step_init(tperf_step *step, const tperf_heap *heap,
-                             const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *workload, const tperf_layer_cost *costs,
+tperf_status tperf_step_init(tperf_step *step, const tperf_heap *heap, const tperf_plan *plan,
                              tperf_error *error);
 void tperf_step_release(tperf_step *step);
 

@@ -72,15 +72,15 @@ void tperf_bind_block_on_line(lua_State *L);
 void tperf_bind_workload(lua_State *L);
 void tperf_bind_snapshot(
     lua_State *L); // adds functions to the table at the top of the stack instead
-void tperf_bind_iteration(
-    lua_State *L); // adds methods to the table at the top of the stack instead
 void tperf_bind_op(lua_State *L);
 int tperf_bind_given_op(lua_State *L);    // op.given
 int tperf_bind_communicate(lua_State *L); // op:communicate
 int tperf_bind_ops_on_line(lua_State *L); // op.on_line
 int tperf_bind_ops_equal(lua_State *L);   // op.equal
 void tperf_bind_pipelines(lua_State *L);
-// tperf.core.keep(table, kind): reads rules, training or software that nothing will change once, for all later uses.
+void tperf_bind_platforms(lua_State *L);
+void tperf_bind_jobs(lua_State *L);
+// tperf.core.keep(rules): reads rules that nothing will change once, for all later uses.
 void tperf_bind_keep(lua_State *L);
 void tperf_bind_ranks(lua_State *L);
 void tperf_bind_search(lua_State *L);

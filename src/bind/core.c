@@ -172,6 +172,8 @@ static const struct {
     {"workload", tperf_bind_workload},
     {"op", tperf_bind_op},
     {"pipelines", tperf_bind_pipelines},
+    {"platform", tperf_bind_platforms},
+    {"job", tperf_bind_jobs},
     {"keep", tperf_bind_keep},
     {"ranks", tperf_bind_ranks},
     {"search", tperf_bind_search},

@@ -22,8 +22,7 @@ static const struct {
 _Static_assert(sizeof rule_fields / sizeof *rule_fields == sizeof(tperf_rules) / sizeof(bool),
                "every field of tperf_rules is read");
 
-static void read_rules(lua_State *L, int index, void *record) {
-    tperf_rules *rules = record;
+static void read_rules(lua_State *L, int index, tperf_rules *rules) {
     luaL_checktype(L, index, LUA_TTABLE);
     for (size_t i = 0; i < sizeof rule_fields / sizeof *rule_fields; i++) {
         if (tperf_bind_raw_field(L, index, rule_fields[i].name) != LUA_TBOOLEAN)
@@ -67,8 +66,7 @@ static const tperf_field training_fields[] = {
     {0},
 };
 
-static void read_training(lua_State *L, int index, void *record) {
-    tperf_training *training = record;
+void tperf_bind_check_training(lua_State *L, int index, tperf_training *training) {
     *training = (tperf_training){0};
     training->gather_overlap = training->reduce_overlap = -1;
     tperf_fields_read(L, index, "training", training_fields, training);
@@ -110,35 +108,21 @@ static const tperf_field software_fields[] = {
     {0},
 };
 
-static void read_software(lua_State *L, int index, void *record) {
-    tperf_software *software = record;
+void tperf_bind_check_software(lua_State *L, int index, tperf_software *software) {
     *software = tperf_software_none;
     tperf_fields_read(L, index, "software", software_fields, software);
     tperf_error error;
     if (tperf_software_validate(software, &error) != TPERF_OK) tperf_bind_raise(L, &error);
 }
 
-// Tables that never change are read once. The address of each kind is a key of the registry: table -> its record.
-typedef struct kind {
-    size_t size;
-    void (*read)(lua_State *L, int index, void *record);
-} kind;
+static const char kept_key; // registry key of a table: rules that never change -> their struct
 
-enum { RULES, TRAINING, SOFTWARE, KINDS };
-static const kind kinds[KINDS] = {
-    [RULES] = {sizeof(tperf_rules), read_rules},
-    [TRAINING] = {sizeof(tperf_training), read_training},
-    [SOFTWARE] = {sizeof(tperf_software), read_software},
-};
-
-// keep(table, kind)
+// keep(rules)
 static int keep(lua_State *L) {
-    static const char *const names[] = {"rules", "training", "software", NULL};
-    const kind *k = &kinds[luaL_checkoption(L, 2, NULL, names)];
     lua_settop(L, 1);
-    tperf_bind_weak_table(L, k);
+    tperf_bind_weak_table(L, &kept_key);
     lua_pushvalue(L, 1);
-    k->read(L, 1, lua_newuserdatauv(L, k->size, 0));
+    read_rules(L, 1, lua_newuserdatauv(L, sizeof(tperf_rules), 0));
     lua_rawset(L, 2);
     return 0;
 }
@@ -147,34 +131,17 @@ void tperf_bind_keep(lua_State *L) {
     lua_pushcfunction(L, keep);
 }
 
-static void read_kept(lua_State *L, int index, const kind *k, void *record) {
+void tperf_bind_check_rules(lua_State *L, int index, tperf_rules *rules) {
     index = lua_absindex(L, index);
-    tperf_bind_weak_table(L, k);
+    tperf_bind_weak_table(L, &kept_key);
     lua_pushvalue(L, index);
     lua_rawget(L, -2);
-    const void *kept = lua_touserdata(L, -1);
+    const tperf_rules *kept = lua_touserdata(L, -1);
     if (kept)
-        memcpy(record, kept, k->size);
+        *rules = *kept;
     else
-        k->read(L, index, record);
+        read_rules(L, index, rules);
     lua_pop(L, 2);
-}
-
-void tperf_bind_check_rules(lua_State *L, int index, tperf_rules *rules) {
-    read_kept(L, index, &kinds[RULES], rules);
-}
-
-void tperf_bind_check_training(lua_State *L, int index, tperf_training *training) {
-    read_kept(L, index, &kinds[TRAINING], training);
-}
-
-void tperf_bind_check_software(lua_State *L, int index, tperf_software *software,
-                               tperf_system *system) {
-    *software = tperf_software_none;
-    if (lua_isnoneornil(L, index)) return;
-    read_kept(L, index, &kinds[SOFTWARE], software);
-    if (!system->serves) tperf_system_sustain(system);
-    tperf_system_flash(system, software->flash);
 }
 
 void tperf_bind_check_parts(lua_State *L, const tperf_workload *workload,

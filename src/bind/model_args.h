@@ -13,7 +13,7 @@ const tperf_workload *tperf_bind_check_workload(lua_State *L, int index);
 // The pipelines made by tperf.core.pipelines.
 const tperf_pipeline *tperf_bind_check_pipelines(lua_State *L, int index, size_t *n);
 // The layers that they distribute.
-const tperf_run *tperf_bind_pipeline_runs(lua_State *L, int index, size_t *n, bool *has_ends);
+const tperf_model_layers *tperf_bind_pipeline_layers(lua_State *L, int index);
 // Raises unless the workload has every kind of layer in the pipelines.
 void tperf_bind_check_kinds(lua_State *L, int pipelines, const tperf_workload *workload);
 const tperf_grid *tperf_bind_check_grid(lua_State *L, int index);
@@ -31,9 +31,8 @@ void tperf_bind_check_parts(lua_State *L, const tperf_workload *workload,
 void tperf_bind_check_rules(lua_State *L, int index, tperf_rules *rules);
 // Reads a table of the fields of tperf_training.
 void tperf_bind_check_training(lua_State *L, int index, tperf_training *training);
-// Reads a table of the fields of tperf_software, and sets the system's clock to the sustained one; nil: no software.
-void tperf_bind_check_software(lua_State *L, int index, tperf_software *software,
-                               tperf_system *system);
+// Reads a table of the fields of tperf_software.
+void tperf_bind_check_software(lua_State *L, int index, tperf_software *software);
 // Reads a list of up to `max` integers of at least 1 into out; returns how many.
 size_t tperf_bind_check_sizes(lua_State *L, int index, int64_t *out, size_t max);
 // Pushes such a list as a userdata array; nil or none: pushes nil and returns NULL.

@@ -132,14 +132,17 @@ typedef struct parts {
     bool demanded; // the user demands this one; larger ones do not count
 } parts;
 
-// The replicas' and stages' possible parts, to combine with a layout.
-typedef struct beside {
+// A list of placements that is being made: the replicas' and stages' possible parts are combined with every layout.
+typedef struct making {
+    tperf_placement_cache *found;
+    tperf_layout_cache *cache;
+    const tperf_placement_problem *problem;
     parts replicas, stages;
-    bool
-        may_leave_room; // a demanded part of a folded axis may need smaller parts of those that it folds over
+    // A demanded part of a folded axis may need smaller parts of those that it folds over.
+    bool may_underfill;
     size_t exchanges;       // index of the first exchange groups for these stages
     int64_t dense, experts; // copies of a dense weight, and of an expert's, in all domains
-} beside;
+} making;
 
 static bool same_apart(const tperf_grid *grid, const tperf_exchange_groups *groups,
                        const int64_t *fast) {
@@ -149,9 +152,10 @@ static bool same_apart(const tperf_grid *grid, const tperf_exchange_groups *grou
 }
 
 // Adds groups of replicas to the cache and returns their index; UINT32_MAX if out of memory.
-static uint32_t add_exchange(tperf_placement_cache *found, const tperf_placement_problem *s,
-                             const beside *b, const int64_t *fast, int64_t dense_fast,
+static uint32_t add_exchange(const making *m, const int64_t *fast, int64_t dense_fast,
                              int64_t experts_fast) {
+    tperf_placement_cache *found = m->found;
+    const tperf_placement_problem *s = m->problem;
     if (!grow(s->heap, (void **)&found->exchanges, &found->exchanges_capacity,
               found->n_exchanges + 1, sizeof *found->exchanges))
         return UINT32_MAX;
@@ -160,26 +164,27 @@ static uint32_t add_exchange(tperf_placement_cache *found, const tperf_placement
     groups->experts_fast = experts_fast;
     memcpy(groups->apart_fast, fast, sizeof groups->apart_fast);
     groups->dense = tperf_grid_replicas_among(s->grid, s->sizes, fast,
-                                              (tperf_group){b->dense, dense_fast}, b->dense);
+                                              (tperf_group){m->dense, dense_fast}, m->dense);
     groups->experts = tperf_grid_replicas_among(s->grid, s->sizes, fast,
-                                                (tperf_group){b->experts, experts_fast}, b->dense);
+                                                (tperf_group){m->experts, experts_fast}, m->dense);
     return (uint32_t)found->n_exchanges++;
 }
 
 // The index of the groups of replicas among those for these stages; UINT32_MAX if out of memory.
-static uint32_t find_exchange(tperf_placement_cache *found, const tperf_placement_problem *s,
-                              const beside *b, const tperf_layout *layout, const int64_t *fast) {
+static uint32_t find_exchange(const making *m, const tperf_layout *layout, const int64_t *fast) {
+    const tperf_placement_cache *found = m->found;
+    const tperf_placement_problem *s = m->problem;
     int64_t dense = layout->dense * fast[TPERF_AXIS_REPLICAS];
     int64_t experts = layout->experts * fast[TPERF_AXIS_REPLICAS];
     int64_t spread = s->folds ? tperf_grid_spread(s->grid, fast) : 1;
     if (spread > 1) experts /= spread;
-    for (size_t i = found->n_exchanges; i-- > b->exchanges;) {
+    for (size_t i = found->n_exchanges; i-- > m->exchanges;) {
         const tperf_exchange_groups *groups = &found->exchanges[i];
         if (groups->dense_fast == dense && groups->experts_fast == experts &&
             same_apart(s->grid, groups, fast))
             return (uint32_t)i;
     }
-    return add_exchange(found, s, b, fast, dense, experts);
+    return add_exchange(m, fast, dense, experts);
 }
 
 static bool is_demanded(const tperf_placement_problem *s, const int64_t *fast) {
@@ -188,13 +193,14 @@ static bool is_demanded(const tperf_placement_problem *s, const int64_t *fast) {
     return true;
 }
 
-static bool add_entry(tperf_placement_cache *found, tperf_layout_cache *cache,
-                      const tperf_placement_problem *s, uint32_t layout, const beside *b,
-                      const int64_t *fast, const tperf_part *stages) {
+static bool add_entry(const making *m, uint32_t layout, const int64_t *fast,
+                      const tperf_part *stages) {
+    tperf_placement_cache *found = m->found;
+    const tperf_placement_problem *s = m->problem;
     tperf_placement_entry entry = {
-        find_placed(cache, s, layout, fast),
-        find_exchange(found, s, b, &cache->layouts[layout], fast),
-        (uint32_t)(stages - b->stages.begin),
+        find_placed(m->cache, s, layout, fast),
+        find_exchange(m, &m->cache->layouts[layout], fast),
+        (uint32_t)(stages - m->stages.begin),
         (uint32_t)fast[TPERF_AXIS_REPLICAS],
         stages->gpus,
     };
@@ -206,16 +212,16 @@ static bool add_entry(tperf_placement_cache *found, tperf_layout_cache *cache,
     return true;
 }
 
-static bool add_placement(tperf_placement_cache *found, tperf_layout_cache *cache,
-                          const tperf_placement_problem *s, uint32_t layout, const beside *b,
-                          const tperf_part *replicas, const tperf_part *stages) {
+static bool add_placement(const making *m, uint32_t layout, const tperf_part *replicas,
+                          const tperf_part *stages) {
+    const tperf_placement_problem *s = m->problem;
     int64_t fast[TPERF_AXES_MAX];
-    memcpy(fast, cache->layouts[layout].fast, sizeof fast);
+    memcpy(fast, m->cache->layouts[layout].fast, sizeof fast);
     fast[TPERF_AXIS_REPLICAS] = replicas->gpus;
     fast[TPERF_AXIS_STAGES] = stages->gpus;
     if (s->folds) tperf_grid_fold(s->grid, s->sizes, fast);
     if (s->folds && !is_demanded(s, fast)) return true;
-    return add_entry(found, cache, s, layout, b, fast, stages);
+    return add_entry(m, layout, fast, stages);
 }
 
 // The layout with these parts of the own axes; UINT32_MAX if out of memory.
@@ -230,18 +236,18 @@ static uint32_t find_layout(tperf_layout_cache *cache, const tperf_placement_pro
 }
 
 // Adds the placement that the order of ranks implies, if there is one.
-static bool add_ranked(tperf_placement_cache *found, tperf_layout_cache *cache,
-                       const tperf_placement_problem *s, const beside *b) {
+static bool add_ranked(const making *m) {
+    const tperf_placement_problem *s = m->problem;
     int64_t fast[TPERF_AXES_MAX] = {0}, gpus = 1;
     if (!tperf_grid_rank(s->grid, s->order, s->sizes, s->divisors->domain, fast)) return true;
     for (int i = 0; i < s->grid->n; i++)
         if (takes(s, i)) gpus *= fast[i];
     if (s->fills && gpus != s->divisors->domain) return true;
-    const tperf_part *stages = b->stages.begin;
+    const tperf_part *stages = m->stages.begin;
     while (stages->gpus != fast[TPERF_AXIS_STAGES])
         stages++;
-    uint32_t layout = find_layout(cache, s, fast);
-    return layout != UINT32_MAX && add_entry(found, cache, s, layout, b, fast, stages);
+    uint32_t layout = find_layout(m->cache, s, fast);
+    return layout != UINT32_MAX && add_entry(m, layout, fast, stages);
 }
 
 static parts parts_of(const tperf_placement_problem *s, int axis) {
@@ -259,22 +265,22 @@ static parts parts_of(const tperf_placement_problem *s, int axis) {
 // Adds the parts of the replicas that fill the domain beside a layout and a part of the stages: no axis could have a
 // larger part. Under the published rules the domain is full (Q16). *end: replicas' parts from here on are too large,
 // here and for larger parts of the stages.
-static bool add_placements_for(tperf_placement_cache *found, tperf_layout_cache *cache,
-                               const tperf_placement_problem *s, uint32_t index, const beside *b,
-                               const tperf_part *stages, const tperf_part **end) {
-    const tperf_layout *layout = &cache->layouts[index];
+static bool add_placements_for(const making *m, uint32_t index, const tperf_part *stages,
+                               const tperf_part **end) {
+    const tperf_placement_problem *s = m->problem;
+    const tperf_layout *layout = &m->cache->layouts[index];
     uint32_t room = (uint32_t)layout->room, left = room / stages->gpus; // at least 1
     if (s->fills && left * stages->gpus != room) return true;
-    while (*end > b->replicas.begin && (*end)[-1].gpus > left)
+    while (*end > m->replicas.begin && (*end)[-1].gpus > left)
         (*end)--;
-    uint32_t too_few = s->fills                                   ? left - 1
-                       : b->may_leave_room || layout->step > left ? 0
-                                                                  : left / (uint32_t)layout->step;
-    for (const tperf_part *r = *end; r-- > b->replicas.begin && r->gpus > too_few;) {
-        bool more_replicas = r->next <= left && !b->replicas.demanded && !b->may_leave_room;
-        bool more_stages = stages->next <= room / r->gpus && !b->stages.demanded;
+    uint32_t too_few = s->fills                                  ? left - 1
+                       : m->may_underfill || layout->step > left ? 0
+                                                                 : left / (uint32_t)layout->step;
+    for (const tperf_part *r = *end; r-- > m->replicas.begin && r->gpus > too_few;) {
+        bool more_replicas = r->next <= left && !m->replicas.demanded && !m->may_underfill;
+        bool more_stages = stages->next <= room / r->gpus && !m->stages.demanded;
         bool larger = !s->fills && (more_replicas || more_stages);
-        if (!larger && !add_placement(found, cache, s, index, b, r, stages)) return false;
+        if (!larger && !add_placement(m, index, r, stages)) return false;
     }
     return true;
 }
@@ -313,20 +319,23 @@ static bool add_runs(tperf_placement_cache *found, const tperf_placement_problem
 static const tperf_placement_list *add_placements(tperf_placement_cache *found,
                                                   tperf_layout_cache *cache,
                                                   const tperf_placement_problem *s) {
-    beside b = {parts_of(s, TPERF_AXIS_REPLICAS),
-                parts_of(s, TPERF_AXIS_STAGES),
-                demands_folded(s),
-                found->n_exchanges,
-                tperf_grid_copies(s->grid, s->sizes, false),
-                tperf_grid_copies(s->grid, s->sizes, true)};
-    b.experts /= tperf_grid_spread(s->grid, s->sizes);
+    making m = {.found = found,
+                .cache = cache,
+                .problem = s,
+                .replicas = parts_of(s, TPERF_AXIS_REPLICAS),
+                .stages = parts_of(s, TPERF_AXIS_STAGES),
+                .may_underfill = demands_folded(s),
+                .exchanges = found->n_exchanges,
+                .dense = tperf_grid_copies(s->grid, s->sizes, false),
+                .experts = tperf_grid_copies(s->grid, s->sizes, true)};
+    m.experts /= tperf_grid_spread(s->grid, s->sizes);
     size_t begin = found->n_placements, first_run = found->n_runs;
-    if (s->order && !add_ranked(found, cache, s, &b)) return NULL;
+    if (s->order && !add_ranked(&m)) return NULL;
     for (uint32_t i = 0; i < cache->n_layouts && !s->order; i++) {
-        const tperf_part *end = b.replicas.end;
-        for (const tperf_part *p = b.stages.begin;
-             p < b.stages.end && p->gpus <= cache->layouts[i].room; p++)
-            if (!add_placements_for(found, cache, s, i, &b, p, &end)) return NULL;
+        const tperf_part *end = m.replicas.end;
+        for (const tperf_part *p = m.stages.begin;
+             p < m.stages.end && p->gpus <= cache->layouts[i].room; p++)
+            if (!add_placements_for(&m, i, p, &end)) return NULL;
     }
     if (!add_runs(found, s, begin) || !grow(s->heap, (void **)&found->lists, &found->lists_capacity,
                                             found->n_lists + 1, sizeof *found->lists))
@@ -336,10 +345,10 @@ static const tperf_placement_list *add_placements(tperf_placement_cache *found,
                                                           found->n_placements,
                                                           first_run,
                                                           found->n_runs,
-                                                          b.exchanges,
+                                                          m.exchanges,
                                                           found->n_exchanges,
-                                                          b.stages.begin,
-                                                          b.stages.end};
+                                                          m.stages.begin,
+                                                          m.stages.end};
     return &found->lists[found->n_lists++];
 }
 

@@ -205,10 +205,10 @@ static void add_interval(const summing *s, double low, double high) {
     }
 }
 
-void tperf_decode_sum(const tperf_decode *decode, double first, double last, int n_values,
-                      tperf_step_function step, const void *context, double *sum) {
-    memset(sum, 0, (size_t)n_values * sizeof *sum);
-    summing s = {step, context, n_values, sum};
+void tperf_decode_sum(const tperf_decode *decode, double first, double last,
+                      const tperf_step_values *values, double *sum) {
+    memset(sum, 0, (size_t)values->n * sizeof *sum);
+    summing s = {values->of, values->context, values->n, sum};
     for (int k = 0; k + 1 < decode->n || k == 0; k++) {
         double end = k + 2 < decode->n ? decode->keys[k + 1] : last;
         double low = fmax(first, k ? decode->keys[k] + 1 : first), high = fmin(last, end);

@@ -30,6 +30,7 @@ static double exchange(const exchanger *e, double bytes) {
 
 // The collectives that gather weights and reduce gradients among the GPUs with copies of them.
 typedef struct exchangers {
+    int zero; // stage
     exchanger gather, reduce;
     double owners; // among which a layer's matrices are dealt out; 0: each has a shard of all
     int n_copies;
@@ -39,6 +40,7 @@ typedef struct exchangers {
 
 static void make_exchangers(exchangers *e, const tperf_replicas *r, int zero, int64_t stages,
                             const tperf_job *job) {
+    e->zero = zero;
     double layers = job->training->broadcast_layers / (double)stages;
     e->owners = zero == 1 && layers > 0 ? (double)r->shards.size / layers : 0;
     e->gather = exchanger_of(job, e->owners > 0 ? TPERF_BROADCAST : TPERF_ALL_GATHER, r->shards);
@@ -51,9 +53,9 @@ static void make_exchangers(exchangers *e, const tperf_replicas *r, int zero, in
     }
 }
 
-static tperf_replicas replicas_of(const tperf_candidate *candidate, const tperf_workload *workload,
-                                  bool experts) {
-    return tperf_grid_replicas(&workload->grid, candidate->sizes, candidate->placement.fast,
+static tperf_replicas replicas_of(const tperf_plan *plan, bool experts) {
+    const tperf_candidate *candidate = plan->candidate;
+    return tperf_grid_replicas(&plan->workload->grid, candidate->sizes, candidate->placement.fast,
                                experts);
 }
 
@@ -76,13 +78,13 @@ static bool has_experts(const tperf_workload *workload, const tperf_layer_cost *
 typedef void visitor(void *result, const exchanger *e, double bytes, bool gathers, bool experts);
 
 // Visits the collectives of one set of weights.
-TPERF_INLINED void visit_comms(const exchangers *x, int zero, const tperf_training *t,
-                               const tperf_weights *weights, bool experts, visitor *visit,
-                               void *result) {
-    if (zero) {
+TPERF_INLINED void visit_comms(const exchangers *x, const tperf_weights *weights, bool experts,
+                               visitor *visit, void *result) {
+    const tperf_training *t = x->reduce.job->training;
+    if (x->zero) {
         exchanger gather = x->gather;
         if (x->owners > 0) gather.parts = fmin(fmax(weights->matrices, 1), x->owners);
-        visit(result, &gather, gathered_bytes(t, weights, zero), true, experts);
+        visit(result, &gather, gathered_bytes(t, weights, x->zero), true, experts);
     }
     double gradients = t->gradient_bytes * weights->count;
     visit(result, &x->reduce, gradients, false, experts);
@@ -91,11 +93,10 @@ TPERF_INLINED void visit_comms(const exchangers *x, int zero, const tperf_traini
 }
 
 // Those of one layer of a section.
-TPERF_INLINED void visit_layer(const exchangers *dense, const exchangers *expert, int zero,
-                               const tperf_training *t, const tperf_layer_cost *cost,
-                               visitor *visit, void *result) {
-    visit_comms(dense, zero, t, &cost->weights, false, visit, result);
-    if (cost->experts.bytes > 0) visit_comms(expert, zero, t, &cost->experts, true, visit, result);
+TPERF_INLINED void visit_layer(const exchangers *dense, const exchangers *expert,
+                               const tperf_layer_cost *cost, visitor *visit, void *result) {
+    visit_comms(dense, &cost->weights, false, visit, result);
+    if (cost->experts.bytes > 0) visit_comms(expert, &cost->experts, true, visit, result);
 }
 
 typedef struct comm_list {
@@ -123,16 +124,15 @@ static void add_seconds(void *result, const exchanger *e, double bytes, bool gat
     *(gathers ? &sum->gather : &sum->reduce) += exchange(e, bytes);
 }
 
-int tperf_replica_comms_of(const tperf_candidate *candidate, const tperf_job *job,
-                           const tperf_workload *workload, const tperf_layer_cost *costs,
-                           int section, tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX]) {
-    tperf_replicas copies = replicas_of(candidate, workload, false);
-    tperf_replicas experts = replicas_of(candidate, workload, true);
+int tperf_replica_comms_of(const tperf_plan *plan, int section,
+                           tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX]) {
+    tperf_replicas copies = replicas_of(plan, false), experts = replicas_of(plan, true);
+    const tperf_candidate *candidate = plan->candidate;
     exchangers dense, expert;
-    make_exchangers(&dense, &copies, candidate->zero, candidate->pipeline->pp, job);
-    make_exchangers(&expert, &experts, candidate->zero, candidate->pipeline->pp, job);
+    make_exchangers(&dense, &copies, candidate->zero, candidate->pipeline->pp, plan->job);
+    make_exchangers(&expert, &experts, candidate->zero, candidate->pipeline->pp, plan->job);
     comm_list list = {comms, 0};
-    visit_layer(&dense, &expert, candidate->zero, job->training, &costs[section], append, &list);
+    visit_layer(&dense, &expert, &plan->costs[section], append, &list);
     return list.n;
 }
 
@@ -153,18 +153,19 @@ static bool has_weights(const tperf_layer_cost *cost) {
     return w->count > 0 || w->gathered > 0 || w->frozen > 0 || cost->experts.bytes > 0;
 }
 
-void tperf_exchange_times_among(const tperf_replicas *copies, const tperf_replicas *experts,
-                                int zero, int64_t stages, const tperf_job *job,
+void tperf_exchange_times_among(const tperf_among *among, const tperf_job *job,
                                 const tperf_workload *workload, const tperf_layer_cost *costs,
                                 tperf_exchange *exchanges) {
     exchangers dense, expert;
-    make_exchangers(&dense, copies, zero, stages, job);
-    if (has_experts(workload, costs)) make_exchangers(&expert, experts, zero, stages, job);
+    int zero = among->zero;
+    make_exchangers(&dense, among->dense, zero, among->stages, job);
+    if (has_experts(workload, costs))
+        make_exchangers(&expert, among->experts, zero, among->stages, job);
     for (int i = 0; i < workload->n_kinds + 2; i++) {
         tperf_exchange e = {0};
         exchanges[i] = e;
         if (!has_weights(&costs[i])) continue;
-        visit_layer(&dense, &expert, zero, job->training, &costs[i], add_seconds, &e);
+        visit_layer(&dense, &expert, &costs[i], add_seconds, &e);
         // the backward pass gathers again
         e.update = update_time(zero, job, &dense, &expert, &costs[i], i < workload->n_kinds);
         if (zero >= 3 && job->training->reshards > 0) e.reduce += e.gather;
@@ -178,18 +179,15 @@ double tperf_tied_time(const tperf_job *job, const tperf_workload *workload,
                                  tperf_tied_bytes(job, workload, costs), ends);
 }
 
-double tperf_tied_time_of(const tperf_candidate *candidate, const tperf_job *job,
-                          const tperf_workload *workload, const tperf_layer_cost *costs) {
-    const tperf_pipeline *p = candidate->pipeline;
-    tperf_group ends = tperf_ends_of(p, candidate->placement.fast[TPERF_AXIS_STAGES]);
-    return tperf_ends_apart(p) ? tperf_tied_time(job, workload, costs, ends) : 0;
+double tperf_tied_time_of(const tperf_plan *plan) {
+    const tperf_pipeline *p = plan->candidate->pipeline;
+    tperf_group ends = tperf_ends_of(p, plan->candidate->placement.fast[TPERF_AXIS_STAGES]);
+    return tperf_ends_apart(p) ? tperf_tied_time(plan->job, plan->workload, plan->costs, ends) : 0;
 }
 
-void tperf_exchange_times(const tperf_candidate *candidate, const tperf_job *job,
-                          const tperf_workload *workload, const tperf_layer_cost *costs,
-                          tperf_exchange *exchanges) {
-    tperf_replicas copies = replicas_of(candidate, workload, false);
-    tperf_replicas experts = replicas_of(candidate, workload, true);
-    tperf_exchange_times_among(&copies, &experts, candidate->zero, candidate->pipeline->pp, job,
-                               workload, costs, exchanges);
+void tperf_exchange_times(const tperf_plan *plan, tperf_exchange *exchanges) {
+    tperf_replicas copies = replicas_of(plan, false), experts = replicas_of(plan, true);
+    const tperf_among among = {&copies, &experts, plan->candidate->zero,
+                               plan->candidate->pipeline->pp};
+    tperf_exchange_times_among(&among, plan->job, plan->workload, plan->costs, exchanges);
 }

@@ -140,20 +140,23 @@ typedef struct tperf_waiting {
     tperf_lanes time, each_forward, each_backward;
 } tperf_waiting;
 
-// Makes *worst the wait of a stage with this holding, where it waits longer; returns where it does. Weights are
-// gathered once, or for every micro-batch if they are sharded (ZeRO 3); likewise gradients (ZeRO 2). Only a device's
-// first chunk waits for a single exchange: the other chunks' weights travel while it works, and their gradients are
-// complete before its own. mirror: NULL, or the holding that every other micro-batch passes instead. slack: seconds by
+// A stage that may wait. mirror: NULL, or the holding that every other micro-batch passes instead. slack: seconds by
 // which its work falls short of the busiest stage's; so much of what it waits for every micro-batch delays nothing.
-// waits_each: tperf_waits_each.
+typedef struct tperf_waiter {
+    const tperf_holding *holding, *mirror;
+    double slack;
+} tperf_waiter;
+
+// Makes *worst the wait of a stage, where it waits longer; returns where it does. Weights are gathered once, or for every micro-batch if they are sharded (ZeRO 3); likewise gradients (ZeRO 2). Only a device's
+// first chunk waits for a single exchange: the other chunks' weights travel while it works, and their gradients are
+// complete before its own. waits_each: tperf_waits_each.
 TPERF_INLINED tperf_lane_choice tperf_wait_longer(tperf_waiting *worst, const tperf_pace *pace,
-                                                  const tperf_holding *holding,
-                                                  const tperf_holding *mirror, double slack,
+                                                  tperf_waiter stage,
                                                   const tperf_exposures *sections, bool simple,
                                                   bool waits_each) {
-    tperf_exposures e = tperf_holding_exposures(holding, sections, simple);
-    if (mirror) {
-        tperf_exposures other = tperf_holding_exposures(mirror, sections, simple);
+    tperf_exposures e = tperf_holding_exposures(stage.holding, sections, simple);
+    if (stage.mirror) {
+        tperf_exposures other = tperf_holding_exposures(stage.mirror, sections, simple);
         if (pace->gathers_each) e.gather = (e.gather + other.gather) / 2;
         if (pace->reduces_each) e.reduce = (e.reduce + other.reduce) / 2;
     }
@@ -167,7 +170,7 @@ TPERF_INLINED tperf_lane_choice tperf_wait_longer(tperf_waiting *worst, const tp
     }
     *(pace->gathers_each ? &each : &once) += gather;
     *(pace->reduces_each ? &each : &once) += reduce;
-    tperf_lanes time = tperf_lanes_larger(each - slack, tperf_lanes_of(0)) + once;
+    tperf_lanes time = tperf_lanes_larger(each - stage.slack, tperf_lanes_of(0)) + once;
     tperf_lane_choice longer = time > worst->time;
     worst->each_forward = tperf_lanes_choose(longer, e.gather, worst->each_forward);
     worst->each_backward = tperf_lanes_choose(longer, e.reduce, worst->each_backward);
@@ -327,10 +330,15 @@ tperf_cover tperf_cover_of(const tperf_job *job, const tperf_layer_cost *cost, b
 double tperf_layers_of_bucket(const tperf_candidate *candidate, const tperf_job *job,
                               const tperf_workload *workload, const tperf_layer_cost *cost);
 
-// Like tperf_exchange_times, for known groups of replicas and a pipeline of so many stages. Of costs only the bytes are
-// read.
-void tperf_exchange_times_among(const tperf_replicas *dense, const tperf_replicas *experts,
-                                int zero, int64_t stages, const tperf_job *job,
+// Replicas of dense weights and of experts, at a ZeRO stage, in a pipeline of so many stages.
+typedef struct tperf_among {
+    const tperf_replicas *dense, *experts;
+    int zero;
+    int64_t stages;
+} tperf_among;
+
+// Like tperf_exchange_times, among known replicas. Of costs only the bytes are read.
+void tperf_exchange_times_among(const tperf_among *among, const tperf_job *job,
                                 const tperf_workload *workload, const tperf_layer_cost *costs,
                                 tperf_exchange *exchanges);
 

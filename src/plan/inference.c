@@ -133,16 +133,17 @@ static cost cost_of(const tperf_pass_work *work, const tperf_op *op, const tperf
 
 // Adds the i-th op of the workload to a part, or to the sections of those without collectives. Kinds of layers share
 // most ops: last: of those added for the section before, the one at the same place.
-static void add_op(shared *p, part *sum, cost *sections, size_t i, int section,
-                   const tperf_pass *pass, const added *last) {
-    const tperf_op *op = sum->workload->ops[i];
+static void add_op(shared *p, part *sum, cost *sections, tperf_varying at, const tperf_pass *pass,
+                   const added *last) {
+    const tperf_op *op = sum->workload->ops[at.op];
     const tperf_inference *s = p->serving;
     added *now = &p->added[p->n_added++];
-    *now = (added){.op = i};
+    *now = (added){.op = at.op};
     if (last && sum->workload->ops[last->op] != op) last = NULL;
     if (pass->n_comms > 0) {
         now->other = &sum->others[sum->n_others++];
-        *now->other = (priced_op){.op = i, .section = section, .twin = last ? last->other : NULL};
+        *now->other =
+            (priced_op){.op = at.op, .section = at.section, .twin = last ? last->other : NULL};
         if (!last) now->other->work = tperf_pass_work_of(op, pass, &s->on, 1);
         return;
     }
@@ -153,7 +154,7 @@ static void add_op(shared *p, part *sum, cost *sections, size_t i, int section,
         tperf_pass_work work = tperf_pass_work_of(op, pass, &s->on, 1);
         now->cost = cost_of(&work, op, pass, s, sum->workload, &none);
     }
-    add_cost(&sections[section], &now->cost, 1);
+    add_cost(&sections[at.section], &now->cost, 1);
 }
 
 // The ops of a section that were added last.
@@ -186,7 +187,7 @@ static void add_ops(shared *p, part *sum, const tperf_varying *varying, size_t n
             if (n_varying && varying->op == i)
                 varying++, n_varying--;
             else
-                add_op(p, sum, sections, i, section, &workload->ops[i]->forward,
+                add_op(p, sum, sections, (tperf_varying){section, i}, &workload->ops[i]->forward,
                        last_at(&r, p, section));
         }
     add_sections(p, sections, &sum->trip);
@@ -275,7 +276,7 @@ static const part *varying_at(shared *p, double keys) {
         const tperf_varying *v = &decode->varying[i];
         tperf_pass pass;
         tperf_decode_pass(decode, v->op, keys, &pass);
-        add_op(p, ops, sections, v->op, v->section, &pass, last_at(&r, p, v->section));
+        add_op(p, ops, sections, *v, &pass, last_at(&r, p, v->section));
     }
     add_sections(p, sections, &ops->trip);
     return ops;
@@ -331,7 +332,8 @@ static void serve_tokens(shared *p, const tperf_placement *placement, tperf_infe
         step.sends = hops * send_time(s, placement, s->decode->workloads[0]->boundary_bytes) +
                      send_time(s, placement, TOKEN_BYTES * (double)s->micro_batch);
     double sum[PHASE_VALUES];
-    tperf_decode_sum(s->decode, step.first, step.last, PHASE_VALUES, step_at, &step, sum);
+    tperf_decode_sum(s->decode, step.first, step.last,
+                     &(tperf_step_values){step_at, &step, PHASE_VALUES}, sum);
     out->decode = (tperf_phase){sum[0], sum[1], sum[2], sum[3], sum[4], sum[5]};
 }
 

@@ -151,23 +151,22 @@ static bool in_one_domain(const tperf_candidate *candidate, const tperf_job *job
     return gpus <= (double)job->on.system->network.fast.domain;
 }
 
-void tperf_exposures_of(const tperf_candidate *candidate, const tperf_job *job,
-                        const tperf_workload *workload, const tperf_layer_cost *costs,
-                        const tperf_exchange *exchanges, double optimizer,
+void tperf_exposures_of(const tperf_plan *plan, const tperf_exchange *exchanges, double optimizer,
                         tperf_exposure *sections) {
-    bool one_domain = in_one_domain(candidate, job, &workload->grid);
-    for (int i = 0; i < workload->n_kinds + 2; i++) {
-        tperf_cover cover = tperf_cover_of(job, &costs[i], one_domain);
-        double bucket = tperf_layers_of_bucket(candidate, job, workload, &costs[i]);
+    bool one_domain = in_one_domain(plan->candidate, plan->job, &plan->workload->grid);
+    for (int i = 0; i < plan->workload->n_kinds + 2; i++) {
+        tperf_cover cover = tperf_cover_of(plan->job, &plan->costs[i], one_domain);
+        double bucket =
+            tperf_layers_of_bucket(plan->candidate, plan->job, plan->workload, &plan->costs[i]);
         tperf_exchanging x = {tperf_lanes_of(exchanges[i].gather),
                               tperf_lanes_of(exchanges[i].reduce),
                               tperf_lanes_of(exchanges[i].update)};
         tperf_exposures e =
-            tperf_exposures_at(&x, &cover, bucket, job->training->gather_in_step, optimizer);
+            tperf_exposures_at(&x, &cover, bucket, plan->job->training->gather_in_step, optimizer);
         sections[i] = first_lane(&e);
     }
-    double tied = tperf_tied_time_of(candidate, job, workload, costs);
-    for (int end = workload->n_kinds; end < workload->n_kinds + 2; end++)
+    double tied = tperf_tied_time_of(plan);
+    for (int end = plan->workload->n_kinds; end < plan->workload->n_kinds + 2; end++)
         sections[end].update += tied;
 }
 
@@ -308,21 +307,21 @@ static double average_flops(const tperf_pipeline *pipeline, const tperf_workload
 
 // The part of what overlapped passes hide that is not collectives, but waits for the host. both: the busiest device's
 // passes.
-static double hidden_host(const tperf_candidate *candidate, const tperf_job *job,
-                          const tperf_workload *workload, const tperf_layer_time *times,
+static double hidden_host(const tperf_plan *plan, const tperf_layer_time *times,
                           const tperf_pipeline_time *pipeline, const tperf_pass_cost *both,
                           double hidden) {
     if (!(hidden > 0)) return 0;
     double comm = both->comm - both->slowing;
-    if (job->training->hide_experts) {
+    if (plan->job->training->hide_experts) {
         comm = 0;
-        for (int i = 0; i < workload->n_kinds + 2; i++)
-            comm += times[i].hidden * tperf_layers_passed(candidate->pipeline, pipeline->busiest, i,
-                                                          workload->n_kinds);
+        for (int i = 0; i < plan->workload->n_kinds + 2; i++)
+            comm +=
+                times[i].hidden * tperf_layers_passed(plan->candidate->pipeline, pipeline->busiest,
+                                                      i, plan->workload->n_kinds);
     }
     const tperf_stage_time *t = &pipeline->busy;
     return smaller(hidden * larger(1 - comm / (t->forward + t->backward - t->pair), 0),
-                   (double)candidate->microbatches * t->host);
+                   (double)plan->candidate->microbatches * t->host);
 }
 
 // The part of a waiting stage's slack in which it waits for exchanges of every micro-batch.
@@ -333,35 +332,35 @@ static double used_slack(const tperf_pace *pace, const tperf_stage *stage,
     return smaller(slack, pace->microbatches * TPERF_LANE(each, 0));
 }
 
-tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf_job *job,
-                                   const tperf_workload *workload, const tperf_layer_cost *costs) {
+tperf_iteration tperf_iteration_of(const tperf_plan *plan) {
     tperf_exchange exchanges[TPERF_SECTIONS_MAX];
     tperf_exposure sections[TPERF_SECTIONS_MAX];
     tperf_pace pace;
-    tperf_pace_init(&pace, candidate, job, workload,
-                    tperf_optimizer_time(candidate, job, workload, costs));
+    tperf_pace_init(&pace, plan->candidate, plan->job, plan->workload, tperf_optimizer_time(plan));
     tperf_layer_time times[TPERF_SECTIONS_MAX];
-    for (int i = 0; i < workload->n_kinds + 2; i++)
-        times[i] = tperf_layer_time_of(job, &costs[i]);
-    tperf_pipeline_time pipeline =
-        tperf_pipeline_time_of(candidate->pipeline, NULL, workload, times, job);
-    tperf_exchange_times(candidate, job, workload, costs, exchanges);
-    tperf_exposures_of(candidate, job, workload, costs, exchanges, pace.optimizer, sections);
+    for (int i = 0; i < plan->workload->n_kinds + 2; i++)
+        times[i] = tperf_layer_time_of(plan->job, &plan->costs[i]);
+    const tperf_timed_stages of = {plan->candidate->pipeline, NULL, plan->workload, times,
+                                   plan->job};
+    tperf_pipeline_time pipeline = tperf_pipeline_time_of(&of);
+    tperf_exchange_times(plan, exchanges);
+    tperf_exposures_of(plan, exchanges, pace.optimizer, sections);
     tperf_exposures lanes[TPERF_SECTIONS_MAX];
-    spread(lanes, sections, workload);
+    spread(lanes, sections, plan->workload);
     const tperf_stage *longest;
     tperf_paced paced = tperf_paced_of(&pipeline);
     tperf_pace_times(&pace, times, &paced);
     tperf_waiting waits = tperf_waiting_of(&pace, lanes, false, true, &longest);
-    double hop = tperf_hop_time(candidate, job, tperf_hop_times(job, workload));
+    double hop =
+        tperf_hop_time(plan->candidate, plan->job, tperf_hop_times(plan->job, plan->workload));
     double hidden = tperf_hidden_of(&pace, &paced);
     tperf_beat beat = tperf_beat_of(&pace, &paced, hidden);
     tperf_parts p = tperf_parts_of(&pace.tempo, &beat, &waits, tperf_lanes_of(hop));
-    double microbatches = (double)candidate->microbatches, flops;
-    tperf_pass_cost busy =
-        breakdown_of_stage(candidate->pipeline, pipeline.busiest, workload, costs, &flops);
+    double microbatches = (double)plan->candidate->microbatches, flops;
+    tperf_pass_cost busy = breakdown_of_stage(plan->candidate->pipeline, pipeline.busiest,
+                                              plan->workload, plan->costs, &flops);
     tperf_lanes whole = tperf_whole(&pace.tempo, &beat, &p);
-    double host = hidden_host(candidate, job, workload, times, &pipeline, &busy, hidden);
+    double host = hidden_host(plan, times, &pipeline, &busy, hidden);
     return (tperf_iteration){
         .time = TPERF_LANE(whole, 0),
         .compute = microbatches * busy.compute,
@@ -373,7 +372,8 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
         .host = microbatches * pipeline.busy.host - host + tperf_split_wait_of(&pace, &paced),
         .optimizer = pace.optimizer,
         .offload = microbatches * busy.offload,
-        .flops = microbatches * average_flops(candidate->pipeline, workload, costs),
+        .flops =
+            microbatches * average_flops(plan->candidate->pipeline, plan->workload, plan->costs),
         .pipeline = pipeline,
         .hop = TPERF_LANE(p.hop, 0),
         .messages = TPERF_LANE(pace.tempo.messages, 0),
@@ -390,35 +390,34 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
     };
 }
 
-void tperf_passes_of(const tperf_candidate *candidate, const tperf_job *job,
-                     const tperf_workload *workload, const tperf_layer_cost *costs,
-                     const tperf_stage *chunks, int64_t n, tperf_chunk_passes *passes,
-                     tperf_device_waits *waits, double *way) {
+void tperf_passes_of(const tperf_plan *plan, const tperf_stage *chunks, int64_t n,
+                     tperf_chunk_passes *passes, tperf_device_waits *waits, double *way) {
     tperf_exchange exchanges[TPERF_SECTIONS_MAX];
     tperf_exposure sections[TPERF_SECTIONS_MAX];
-    double hop = tperf_hop_time(candidate, job, tperf_hop_times(job, workload));
-    tperf_message message = tperf_message_of(candidate->pipeline, job, hop);
+    double hop =
+        tperf_hop_time(plan->candidate, plan->job, tperf_hop_times(plan->job, plan->workload));
+    tperf_message message = tperf_message_of(plan->candidate->pipeline, plan->job, hop);
     *way = message.way;
-    bool gathers_each = tperf_gathers_each(candidate, job->training);
-    bool reduces_each = tperf_reduces_each(candidate, job->training);
-    tperf_exchange_times(candidate, job, workload, costs, exchanges);
-    tperf_exposures_of(candidate, job, workload, costs, exchanges,
-                       tperf_optimizer_time(candidate, job, workload, costs), sections);
+    bool gathers_each = tperf_gathers_each(plan->candidate, plan->job->training);
+    bool reduces_each = tperf_reduces_each(plan->candidate, plan->job->training);
+    tperf_exchange_times(plan, exchanges);
+    tperf_exposures_of(plan, exchanges, tperf_optimizer_time(plan), sections);
     for (int64_t c = 0; c < n; c++) {
-        tperf_stage_time t = tperf_stage_time_of(&chunks[c], workload, costs, job);
-        tperf_exposure e = tperf_stage_exposure(&chunks[c], workload, sections);
+        tperf_stage_time t =
+            tperf_stage_time_of(&chunks[c], plan->workload, plan->costs, plan->job);
+        tperf_exposure e = tperf_stage_exposure(&chunks[c], plan->workload, sections);
         double gather = gathers_each ? e.gather : 0, reduce = reduces_each ? e.reduce : 0;
-        passes[c] = (tperf_chunk_passes){
-            {t.forward + message.alone + gather, t.backward + message.alone + reduce,
-             t.input + message.alone + reduce, t.weight, t.host,
-             t.pair + message.pair + gather + reduce},
-            tperf_chunk_memory_of(candidate, job, workload, costs, &chunks[c])};
+        passes[c] = (tperf_chunk_passes){{t.forward + message.alone + gather,
+                                          t.backward + message.alone + reduce,
+                                          t.input + message.alone + reduce, t.weight, t.host,
+                                          t.pair + message.pair + gather + reduce},
+                                         tperf_chunk_memory_of(plan, &chunks[c])};
     }
     int64_t device = 0;
-    double each = (double)candidate->pipeline->virtual_stages;
-    for (size_t i = 0; i < candidate->pipeline->n_devices; i++) {
-        const tperf_stage *stage = &candidate->pipeline->devices[i];
-        tperf_exposure e = tperf_stage_exposure(stage, workload, sections);
+    double each = (double)plan->candidate->pipeline->virtual_stages;
+    for (size_t i = 0; i < plan->candidate->pipeline->n_devices; i++) {
+        const tperf_stage *stage = &plan->candidate->pipeline->devices[i];
+        tperf_exposure e = tperf_stage_exposure(stage, plan->workload, sections);
         for (int64_t r = 0; r < stage->repeats; r++)
             waits[device++] = (tperf_device_waits){
                 e.first_gather + (gathers_each ? 0 : e.gather / each),

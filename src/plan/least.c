@@ -9,20 +9,18 @@ typedef struct passes {
 } passes;
 
 typedef struct bound {
-    const tperf_candidate *candidate;
-    const tperf_job *job;
-    const tperf_workload *workload;
-    const tperf_layer_cost *costs;
+    const tperf_plan *plan;
     tperf_exposure sections[TPERF_SECTIONS_MAX];
     tperf_message message;
 } bound;
 
 // The passes of a stage of `chunks` chunks.
 static passes passes_of(const bound *b, const tperf_stage *stage, double chunks) {
-    tperf_stage_time t = tperf_stage_time_of(stage, b->workload, b->costs, b->job);
-    tperf_exposure e = tperf_stage_exposure(stage, b->workload, b->sections);
-    double gather = tperf_gathers_each(b->candidate, b->job->training) ? e.gather : 0;
-    double reduce = tperf_reduces_each(b->candidate, b->job->training) ? e.reduce : 0;
+    tperf_stage_time t =
+        tperf_stage_time_of(stage, b->plan->workload, b->plan->costs, b->plan->job);
+    tperf_exposure e = tperf_stage_exposure(stage, b->plan->workload, b->sections);
+    double gather = tperf_gathers_each(b->plan->candidate, b->plan->job->training) ? e.gather : 0;
+    double reduce = tperf_reduces_each(b->plan->candidate, b->plan->job->training) ? e.reduce : 0;
     double alone = chunks * b->message.alone;
     return (passes){t.forward + alone + gather, t.backward + alone + reduce,
                     t.input + alone + reduce, t.weight,
@@ -37,13 +35,13 @@ static passes lesser(passes a, passes b) {
 // The shortest chunk possible: the fewest layers that even division gives any chunk, each as short as the shortest
 // kind.
 static passes least_chunk(const bound *b) {
-    const tperf_pipeline *p = b->candidate->pipeline;
+    const tperf_pipeline *p = b->plan->candidate->pipeline;
     int64_t layers = 0;
     bool present[TPERF_KINDS_MAX] = {false};
     passes least = {INFINITY, INFINITY, INFINITY, INFINITY, INFINITY};
     for (size_t i = 0; i < p->n_devices; i++) {
         if (p->virtual_stages == 1) least = lesser(least, passes_of(b, &p->devices[i], 1));
-        for (int kind = 0; kind < b->workload->n_kinds; kind++) {
+        for (int kind = 0; kind < b->plan->workload->n_kinds; kind++) {
             layers += p->devices[i].repeats * p->devices[i].layers[kind];
             present[kind] = present[kind] || p->devices[i].layers[kind] > 0;
         }
@@ -51,7 +49,7 @@ static passes least_chunk(const bound *b) {
     int64_t fewest = layers / (p->pp * p->virtual_stages);
     for (int64_t c = 0; p->dealt && c < p->pp * p->virtual_stages; c++)
         if (p->dealt[c] < fewest) fewest = p->dealt[c];
-    for (int kind = 0; kind < b->workload->n_kinds && p->virtual_stages > 1; kind++) {
+    for (int kind = 0; kind < b->plan->workload->n_kinds && p->virtual_stages > 1; kind++) {
         if (!present[kind]) continue;
         tperf_stage chunk = {.leading = kind};
         chunk.layers[kind] = fewest;
@@ -65,8 +63,8 @@ static passes least_chunk(const bound *b) {
 // The schedule's closed form with every chunk the shortest: no pass is shorter, so nothing can end sooner. Messages that
 // come too late for steady passes may be hidden where chunks are longer.
 static double all_least(const bound *b, passes t) {
-    const tperf_pipeline *p = b->candidate->pipeline;
-    double chunks = (double)p->virtual_stages, m = (double)b->candidate->microbatches;
+    const tperf_pipeline *p = b->plan->candidate->pipeline;
+    double chunks = (double)p->virtual_stages, m = (double)b->plan->candidate->microbatches;
     double pairs = p->bounds ? m * chunks : p->pairs + p->pairs_each * m;
     double all = m * chunks - pairs, split = tperf_split_of(p, m);
     // A weight gradient that fills a bubble may count for less: a bound all the same, where it shortens the time.
@@ -79,9 +77,9 @@ static double all_least(const bound *b, passes t) {
 // A device's own work: its passes one after the other or, if the schedule overlaps any, all overlapped. A pair of two
 // chunks takes the average of theirs, so either half may appear to cost half of its own pair.
 static double own_work(const bound *b, const tperf_stage *device) {
-    const tperf_pipeline *p = b->candidate->pipeline;
+    const tperf_pipeline *p = b->plan->candidate->pipeline;
     passes t = passes_of(b, device, (double)p->virtual_stages);
-    double m = (double)b->candidate->microbatches;
+    double m = (double)b->plan->candidate->microbatches;
     if (!p->bounds && !tperf_overlaps_passes(p)) return m * (t.forward + t.backward);
     if (!p->bounds && p->virtual_stages == 1 && p->weight_copies == 1)
         return m * fmin(t.pair, t.forward + t.backward);
@@ -94,10 +92,10 @@ typedef struct ends {
 } ends;
 
 static ends ends_of(const bound *b, const tperf_stage *device) {
-    double chunks = (double)b->candidate->pipeline->virtual_stages;
-    tperf_exposure e = tperf_stage_exposure(device, b->workload, b->sections);
-    bool gathers = tperf_gathers_each(b->candidate, b->job->training);
-    bool reduces = tperf_reduces_each(b->candidate, b->job->training);
+    double chunks = (double)b->plan->candidate->pipeline->virtual_stages;
+    tperf_exposure e = tperf_stage_exposure(device, b->plan->workload, b->sections);
+    bool gathers = tperf_gathers_each(b->plan->candidate, b->plan->job->training);
+    bool reduces = tperf_reduces_each(b->plan->candidate, b->plan->job->training);
     return (ends){e.first_gather + (gathers ? 0 : e.gather / chunks),
                   e.first_reduce + e.update + (reduces ? 0 : e.reduce / chunks)};
 }
@@ -105,21 +103,16 @@ static ends ends_of(const bound *b, const tperf_stage *device) {
 // The forward pass of a device's first chunk. Before the first micro-batch arrives at a device, each one before it runs
 // that pass, alone: no backward pass can have begun.
 static double first_forward(const bound *b, const tperf_stage *device, const passes *shortest) {
-    return b->candidate->pipeline->virtual_stages == 1 ? passes_of(b, device, 1).forward
-                                                       : shortest->forward;
+    return b->plan->candidate->pipeline->virtual_stages == 1 ? passes_of(b, device, 1).forward
+                                                             : shortest->forward;
 }
 
-double tperf_iteration_least(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *workload, const tperf_layer_cost *costs,
-                             const tperf_exchange *exchanges, double hop, double optimizer) {
-    const tperf_pipeline *p = candidate->pipeline;
-    bound b = {.candidate = candidate,
-               .job = job,
-               .workload = workload,
-               .costs = costs,
-               .message = tperf_message_of(p, job, hop)};
+double tperf_iteration_least(const tperf_plan *plan, const tperf_exchange *exchanges, double hop,
+                             double optimizer) {
+    const tperf_pipeline *p = plan->candidate->pipeline;
+    bound b = {.plan = plan, .message = tperf_message_of(p, plan->job, hop)};
     double busiest = 0, sum = 0, least_wait = INFINITY, filled = 0;
-    tperf_exposures_of(candidate, job, workload, costs, exchanges, optimizer, b.sections);
+    tperf_exposures_of(plan, exchanges, optimizer, b.sections);
     passes shortest = least_chunk(&b);
     for (size_t i = 0; i < p->n_devices; i++) {
         const tperf_stage *device = &p->devices[i];

@@ -247,78 +247,70 @@ static tperf_memory memory_of(const tperf_candidate *candidate, const tperf_shar
     return tperf_memory_at(&w, &a, stage->in_flight, sharing, training);
 }
 
-tperf_memory tperf_memory_of(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *workload, const tperf_layer_cost *costs) {
-    tperf_sharing sharing =
-        tperf_sharing_of(candidate, job, workload, tperf_has_experts(workload, costs));
+tperf_memory tperf_memory_of(const tperf_plan *plan) {
+    tperf_sharing sharing = tperf_sharing_of(plan->candidate, plan->job, plan->workload,
+                                             tperf_has_experts(plan->workload, plan->costs));
     tperf_memory fullest = {0};
-    for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
-        tperf_memory m = memory_of(candidate, &sharing, job->training, workload, costs,
-                                   &candidate->pipeline->stages[i]);
+    for (size_t i = 0; i < plan->candidate->pipeline->n_stages; i++) {
+        tperf_memory m = memory_of(plan->candidate, &sharing, plan->job->training, plan->workload,
+                                   plan->costs, &plan->candidate->pipeline->stages[i]);
         if (m.total > fullest.total) fullest = m;
     }
     return fullest;
 }
 
-tperf_chunk_memory tperf_chunk_memory_of(const tperf_candidate *candidate, const tperf_job *job,
-                                         const tperf_workload *workload,
-                                         const tperf_layer_cost *costs, const tperf_stage *chunk) {
-    double copies = candidate->pipeline->weight_copies;
-    question q = {job->training, workload, costs, copies, false};
+tperf_chunk_memory tperf_chunk_memory_of(const tperf_plan *plan, const tperf_stage *chunk) {
+    double copies = plan->candidate->pipeline->weight_copies;
+    question q = {plan->job->training, plan->workload, plan->costs, copies, false};
     tperf_stage_activations a = activations_of(&q, chunk, 1, chunk->first, chunk->last);
     tperf_chunk_memory m = {.saved = a.saved + a.last_saved};
-    if (!job->on.rules->memory_counts_passing) return m;
-    tperf_sharing s =
-        tperf_sharing_of(candidate, job, workload, tperf_has_experts(workload, costs));
-    tperf_stage_weights w = tperf_stage_weights_of(chunk, copies, job->training, workload, costs);
-    double whole = tperf_whole_layers(&w, &s, job->training);
-    m.forward = a.work + s.messages + (candidate->zero >= 3 ? whole : 0);
+    if (!plan->job->on.rules->memory_counts_passing) return m;
+    tperf_sharing s = tperf_sharing_of(plan->candidate, plan->job, plan->workload,
+                                       tperf_has_experts(plan->workload, plan->costs));
+    tperf_stage_weights w =
+        tperf_stage_weights_of(chunk, copies, plan->job->training, plan->workload, plan->costs);
+    double whole = tperf_whole_layers(&w, &s, plan->job->training);
+    m.forward = a.work + s.messages + (plan->candidate->zero >= 3 ? whole : 0);
     m.backward = a.work + s.messages + whole + a.again;
     return m;
 }
 
-void tperf_memory_of_devices(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *workload, const tperf_layer_cost *costs,
-                             tperf_memory *devices) {
-    tperf_sharing sharing =
-        tperf_sharing_of(candidate, job, workload, tperf_has_experts(workload, costs));
-    for (size_t i = 0; i < candidate->pipeline->n_devices; i++)
-        devices[i] = memory_of(candidate, &sharing, job->training, workload, costs,
-                               &candidate->pipeline->devices[i]);
+void tperf_memory_of_devices(const tperf_plan *plan, tperf_memory *devices) {
+    tperf_sharing sharing = tperf_sharing_of(plan->candidate, plan->job, plan->workload,
+                                             tperf_has_experts(plan->workload, plan->costs));
+    for (size_t i = 0; i < plan->candidate->pipeline->n_devices; i++)
+        devices[i] = memory_of(plan->candidate, &sharing, plan->job->training, plan->workload,
+                               plan->costs, &plan->candidate->pipeline->devices[i]);
 }
 
-double tperf_optimizer_time(const tperf_candidate *candidate, const tperf_job *job,
-                            const tperf_workload *workload, const tperf_layer_cost *costs) {
-    tperf_host_update host = tperf_optimizer_host(candidate, job, workload, costs);
-    double seconds = host.out + host.update + host.in + tperf_step_calls_time(&job->on) +
-                     tperf_orthogonal_of(candidate, job, workload, costs).time;
-    if (job->on.software->optimizer == 0) return seconds;
-    return tperf_update_time(job, tperf_optimizer_bytes(candidate, job, workload, costs)) + seconds;
+double tperf_optimizer_time(const tperf_plan *plan) {
+    tperf_host_update host = tperf_optimizer_host(plan);
+    double seconds = host.out + host.update + host.in + tperf_step_calls_time(&plan->job->on) +
+                     tperf_orthogonal_of(plan).time;
+    if (plan->job->on.software->optimizer == 0) return seconds;
+    return tperf_update_time(plan->job, tperf_optimizer_bytes(plan)) + seconds;
 }
 
 // The maximum over devices of the amount at these rates, shared as the optimizer states are.
-static double most_of(const tperf_candidate *candidate, const tperf_job *job,
-                      const tperf_workload *workload, const tperf_layer_cost *costs,
-                      tperf_weights rate, tperf_weights end_rate) {
-    const tperf_pipeline *p = candidate->pipeline;
-    bool experts = tperf_has_experts(workload, costs);
-    question q = {job->training, workload, costs, p->weight_copies, experts};
-    tperf_sharing sharing = tperf_sharing_of(candidate, job, workload, experts);
+static double most_of(const tperf_plan *plan, tperf_weights rate, tperf_weights end_rate) {
+    const tperf_pipeline *p = plan->candidate->pipeline;
+    bool experts = tperf_has_experts(plan->workload, plan->costs);
+    question q = {plan->job->training, plan->workload, plan->costs, p->weight_copies, experts};
+    tperf_sharing sharing = tperf_sharing_of(plan->candidate, plan->job, plan->workload, experts);
     double most = 0;
     for (size_t i = 0; i < p->n_stages; i++) {
         weights w = weights_of(&q, &p->stages[i]);
         tperf_amount amount = amount_of(&q, &w, &p->stages[i], rate, end_rate);
-        most = fmax(most, tperf_share(amount, &sharing, candidate->zero >= 1));
+        most = fmax(most, tperf_share(amount, &sharing, plan->candidate->zero >= 1));
     }
     return most;
 }
 
-double tperf_optimizer_bytes(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *workload, const tperf_layer_cost *costs) {
-    const tperf_pipeline *p = candidate->pipeline;
-    bool experts = tperf_has_experts(workload, costs);
-    tperf_sharing sharing = tperf_sharing_of(candidate, job, workload, experts);
-    question q = {job->training, workload, costs, p->weight_copies, experts};
+double tperf_optimizer_bytes(const tperf_plan *plan) {
+    const tperf_pipeline *p = plan->candidate->pipeline;
+    bool experts = tperf_has_experts(plan->workload, plan->costs);
+    tperf_sharing sharing = tperf_sharing_of(plan->candidate, plan->job, plan->workload, experts);
+    question q = {plan->job->training, plan->workload, plan->costs, p->weight_copies, experts};
     double most = 0;
     for (size_t i = 0; i < p->n_stages; i++) {
         weights w = weights_of(&q, &p->stages[i]);
@@ -328,30 +320,25 @@ double tperf_optimizer_bytes(const tperf_candidate *candidate, const tperf_job *
     return most;
 }
 
-tperf_orthogonal tperf_orthogonal_of(const tperf_candidate *candidate, const tperf_job *job,
-                                     const tperf_workload *workload,
-                                     const tperf_layer_cost *costs) {
+tperf_orthogonal tperf_orthogonal_of(const tperf_plan *plan) {
     // Per matrix: decay, both sums of the momentum, cast, norm (two) and quotient, scale, update, cast back.
     enum { PRODUCTS = 3, OTHER_CALLS = 10 };
-    double iterations = job->training->iterations;
+    double iterations = plan->job->training->iterations;
     if (iterations == 0) return (tperf_orthogonal){0};
     const tperf_weights none = {0}, one = {.matrices = 1}, work = {.orthogonal = iterations};
-    const tperf_system *system = job->on.system;
-    tperf_orthogonal o = {.matrices = most_of(candidate, job, workload, costs, one, none),
-                          .flops = most_of(candidate, job, workload, costs, work, none)};
+    const tperf_system *system = plan->job->on.system;
+    tperf_orthogonal o = {.matrices = most_of(plan, one, none), .flops = most_of(plan, work, none)};
     o.calls = (PRODUCTS * iterations + OTHER_CALLS) * o.matrices;
     o.time =
-        fmax(job->on.software->compute * o.flops /
+        fmax(plan->job->on.software->compute * o.flops /
                  (system->accelerator.compute_efficiency * system->accelerator.tensor[TPERF_BF16]),
-             tperf_bare_calls_time(&job->on, o.calls));
+             tperf_bare_calls_time(&plan->job->on, o.calls));
     return o;
 }
 
-tperf_host_update tperf_optimizer_host(const tperf_candidate *candidate, const tperf_job *job,
-                                       const tperf_workload *workload,
-                                       const tperf_layer_cost *costs) {
-    const tperf_training *t = job->training;
-    const tperf_system *system = job->on.system;
+tperf_host_update tperf_optimizer_host(const tperf_plan *plan) {
+    const tperf_training *t = plan->job->training;
+    const tperf_system *system = plan->job->on.system;
     double part = t->offloaded, end = 2 * (t->end_optimizer_bytes - t->optimizer_bytes);
     if (part == 0) return (tperf_host_update){0};
     tperf_weights gradients = {.count = part * t->gradient_bytes};
@@ -366,9 +353,9 @@ tperf_host_update tperf_optimizer_host(const tperf_candidate *candidate, const t
     tperf_weights end_updated = updated;
     end_updated.count += part * end;
     tperf_host_update u = {
-        .bytes_out = most_of(candidate, job, workload, costs, gradients, gradients),
-        .bytes_in = most_of(candidate, job, workload, costs, back, back),
-        .bytes_updated = most_of(candidate, job, workload, costs, updated, end_updated),
+        .bytes_out = most_of(plan, gradients, gradients),
+        .bytes_in = most_of(plan, back, back),
+        .bytes_updated = most_of(plan, updated, end_updated),
     };
     u.out = u.bytes_out / (system->host.bandwidth * system->host.efficiency);
     u.in = u.bytes_in / (system->host.bandwidth * system->host.efficiency);

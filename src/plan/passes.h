@@ -49,29 +49,33 @@ static inline tperf_stage_time tperf_average_time(const tperf_stage_time *a,
                               (a->host + b->host) / 2,       (a->pair + b->pair) / 2};
 }
 
+// The stages of a pipeline, and what the time of their passes depends on.
+typedef struct tperf_timed_stages {
+    const tperf_pipeline *pipeline;
+    const tperf_holding *holdings; // tperf_holding_at
+    const tperf_workload *workload;
+    const tperf_layer_time *times; // by section
+    const tperf_job *job;
+} tperf_timed_stages;
+
 // The time of one micro-batch in a device of stage i, on average. pairs: as for tperf_holding_time.
-TPERF_INLINED tperf_stage_time tperf_device_time(const tperf_pipeline *pipeline, size_t i,
-                                                 const tperf_holding *holdings,
-                                                 const tperf_workload *workload,
-                                                 const tperf_layer_time *times,
-                                                 const tperf_job *job, bool pairs) {
+TPERF_INLINED tperf_stage_time tperf_device_time(const tperf_timed_stages *of, size_t i,
+                                                 bool pairs) {
+    const tperf_pipeline *pipeline = of->pipeline;
     tperf_holding own;
-    tperf_stage_time t = tperf_holding_time(tperf_holding_at(holdings, pipeline, i, workload, &own),
-                                            times, job, pairs);
+    tperf_stage_time t = tperf_holding_time(
+        tperf_holding_at(of->holdings, pipeline, i, of->workload, &own), of->times, of->job, pairs);
     if (!(pipeline->weight_copies > 1)) return t;
     tperf_stage_time other = tperf_holding_time(
-        tperf_holding_at(holdings, pipeline, pipeline->stages[i].mirror, workload, &own), times,
-        job, pairs);
+        tperf_holding_at(of->holdings, pipeline, pipeline->stages[i].mirror, of->workload, &own),
+        of->times, of->job, pairs);
     return tperf_average_time(&t, &other);
 }
 
-TPERF_INLINED tperf_pipeline_time tperf_pipeline_time_if(const tperf_pipeline *pipeline,
-                                                         const tperf_holding *holdings,
-                                                         const tperf_workload *workload,
-                                                         const tperf_layer_time *times,
-                                                         const tperf_job *job, bool pairs) {
+TPERF_INLINED tperf_pipeline_time tperf_pipeline_time_if(const tperf_timed_stages *of, bool pairs) {
+    const tperf_pipeline *pipeline = of->pipeline;
     const tperf_stage *stages = pipeline->stages;
-    tperf_stage_time busy = tperf_device_time(pipeline, 0, holdings, workload, times, job, pairs);
+    tperf_stage_time busy = tperf_device_time(of, 0, pairs);
     if (pipeline->n_stages == 1) return (tperf_pipeline_time){&stages[0], busy, busy};
     double repeats = (double)stages[0].repeats;
     tperf_stage_time all = {.forward = repeats * busy.forward,
@@ -80,7 +84,7 @@ TPERF_INLINED tperf_pipeline_time tperf_pipeline_time_if(const tperf_pipeline *p
                             .weight = repeats * busy.weight};
     const tperf_stage *busiest = &stages[0];
     for (size_t i = 1; i < pipeline->n_stages; i++) {
-        tperf_stage_time s = tperf_device_time(pipeline, i, holdings, workload, times, job, pairs);
+        tperf_stage_time s = tperf_device_time(of, i, pairs);
         repeats = (double)stages[i].repeats;
         all.forward += repeats * s.forward;
         all.backward += repeats * s.backward;
@@ -99,14 +103,9 @@ TPERF_INLINED tperf_pipeline_time tperf_pipeline_time_if(const tperf_pipeline *p
                                   .weight = (all.weight - busy.weight) / others}};
 }
 
-TPERF_INLINED tperf_pipeline_time tperf_pipeline_time_of(const tperf_pipeline *pipeline,
-                                                         const tperf_holding *holdings,
-                                                         const tperf_workload *workload,
-                                                         const tperf_layer_time *times,
-                                                         const tperf_job *job) {
-    if (tperf_overlaps_passes(pipeline))
-        return tperf_pipeline_time_if(pipeline, holdings, workload, times, job, true);
-    return tperf_pipeline_time_if(pipeline, holdings, workload, times, job, false);
+TPERF_INLINED tperf_pipeline_time tperf_pipeline_time_of(const tperf_timed_stages *of) {
+    return tperf_overlaps_passes(of->pipeline) ? tperf_pipeline_time_if(of, true)
+                                               : tperf_pipeline_time_if(of, false);
 }
 
 // Seconds of work in a device with these passes, less what overlapping them hides.
@@ -125,8 +124,8 @@ static inline void tperf_pace_times(tperf_pace *pace, const tperf_layer_time *ti
 static inline double tperf_slack_of(const tperf_pace *pace, size_t i) {
     const tperf_pipeline *p = pace->pipeline;
     if (!pace->times) return 0;
-    tperf_stage_time t = tperf_device_time(p, i, pace->stages, pace->workload, pace->times,
-                                           pace->job, tperf_overlaps_passes(p));
+    const tperf_timed_stages of = {p, pace->stages, pace->workload, pace->times, pace->job};
+    tperf_stage_time t = tperf_device_time(&of, i, tperf_overlaps_passes(p));
     tperf_paced paced = tperf_paced_of(&(tperf_pipeline_time){.busy = t});
     return tperf_larger(pace->work - tperf_work_of(pace, &paced), 0);
 }
@@ -147,8 +146,8 @@ TPERF_INLINED tperf_waiting tperf_waiting_of(const tperf_pace *pace,
                 ? tperf_holding_at(pace->stages, p, p->stages[i].mirror, pace->workload, &other)
                 : NULL;
         double slack = waits_each ? tperf_slack_of(pace, i) : 0;
-        tperf_lane_choice longer =
-            tperf_wait_longer(&worst, pace, holding, mirror, slack, sections, simple, waits_each);
+        tperf_lane_choice longer = tperf_wait_longer(
+            &worst, pace, (tperf_waiter){holding, mirror, slack}, sections, simple, waits_each);
         if (longest && TPERF_LANE(longer, 0)) *longest = &p->stages[i];
     }
     tperf_wait_each(&worst, pace);

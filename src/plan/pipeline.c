@@ -21,13 +21,13 @@ static void add_run(tperf_stage *stage, const tperf_picked *picked, int kind, in
 }
 
 // Adds a chunk, layers [from, from + n) of the model, to a stage.
-static void add_layers(tperf_stage *stage, const tperf_picked *picked, const tperf_run *runs,
-                       size_t n_runs, int64_t from, int64_t n) {
+static void add_layers(tperf_stage *stage, const tperf_picked *picked,
+                       const tperf_model_layers *model, int64_t from, int64_t n) {
     int64_t at = 0;
-    for (size_t r = 0; r < n_runs && n > 0; from -= runs[r++].layers) {
-        if (from >= runs[r].layers) continue;
-        int64_t here = runs[r].layers - from < n ? runs[r].layers - from : n;
-        add_run(stage, picked, runs[r].kind, at, here);
+    for (size_t r = 0; r < model->n_runs && n > 0; from -= model->runs[r++].layers) {
+        if (from >= model->runs[r].layers) continue;
+        int64_t here = model->runs[r].layers - from < n ? model->runs[r].layers - from : n;
+        add_run(stage, picked, model->runs[r].kind, at, here);
         at += here;
         n -= here;
         from += here;
@@ -78,25 +78,29 @@ static int64_t layers_of_chunk(const tperf_pipeline *pipeline, int64_t layers, i
     return said ? pipeline->dealt[c] : chunk_layers(layers, n, c);
 }
 
-static int64_t count_layers(const tperf_run *runs, size_t n_runs) {
+static int64_t count_layers(const tperf_model_layers *model) {
     int64_t layers = 0;
-    for (size_t r = 0; r < n_runs; r++)
-        layers += runs[r].layers;
+    for (size_t r = 0; r < model->n_runs; r++)
+        layers += model->runs[r].layers;
     return layers;
 }
 
-void tperf_pipeline_chunks(const tperf_pipeline *pipeline, const tperf_run *runs, size_t n_runs,
-                           bool has_ends, int64_t n, tperf_stage *chunks) {
-    int64_t layers = count_layers(runs, n_runs), from = 0;
+void tperf_pipeline_chunks(const tperf_pipeline *pipeline, const tperf_model_layers *model,
+                           int64_t n, tperf_stage *chunks) {
+    int64_t layers = count_layers(model), from = 0;
     for (int64_t c = 0; c < n; c++) {
         int64_t here = layers_of_chunk(pipeline, layers, n, c);
         chunks[c] = (tperf_stage){.repeats = 1,
                                   .leading = TPERF_NO_LAYER,
-                                  .first = has_ends && c == 0,
-                                  .last = has_ends && c == n - 1};
-        add_layers(&chunks[c], &pipeline->picked, runs, n_runs, from, here);
+                                  .first = model->has_ends && c == 0,
+                                  .last = model->has_ends && c == n - 1};
+        add_layers(&chunks[c], &pipeline->picked, model, from, here);
         from += here;
     }
+}
+
+bool tperf_may_split(const tperf_model_layers *layers, int64_t n) {
+    return n >= 1 && n <= count_layers(layers) + (layers->has_ends && n > 2 ? 2 : 0);
 }
 
 // Only a chunk with an end of the model may have no layers.
@@ -128,25 +132,25 @@ static int64_t chunk_of(const tperf_pipeline *pipeline, int64_t device, int64_t 
 }
 
 // start: of each chunk, its first layer.
-static tperf_stage stage_of(const tperf_pipeline *pipeline, const tperf_run *runs, size_t n_runs,
-                            bool has_ends, const int64_t *start, int64_t device) {
+static tperf_stage stage_of(const tperf_pipeline *pipeline, const tperf_model_layers *model,
+                            const int64_t *start, int64_t device) {
     int64_t chunks = pipeline->pp * pipeline->virtual_stages;
     tperf_stage stage = {.repeats = 1, .leading = TPERF_NO_LAYER};
     for (int64_t leg = 0; leg < pipeline->virtual_stages; leg++) {
         int64_t c = chunk_of(pipeline, device, leg);
-        stage.first = stage.first || (has_ends && c == 0);
-        stage.last = stage.last || (has_ends && c == chunks - 1);
-        add_layers(&stage, &pipeline->picked, runs, n_runs, start[c], start[c + 1] - start[c]);
+        stage.first = stage.first || (model->has_ends && c == 0);
+        stage.last = stage.last || (model->has_ends && c == chunks - 1);
+        add_layers(&stage, &pipeline->picked, model, start[c], start[c + 1] - start[c]);
     }
     return stage;
 }
 
 tperf_status tperf_pipeline_split(tperf_pipeline *pipeline, const tperf_heap *heap,
-                                  const tperf_run *runs, size_t n_runs, bool has_ends,
-                                  const double *in_flight, tperf_error *error) {
-    int64_t layers = count_layers(runs, n_runs), pp = pipeline->pp;
+                                  const tperf_model_layers *model, const double *in_flight,
+                                  tperf_error *error) {
+    int64_t layers = count_layers(model), pp = pipeline->pp;
     int64_t chunks = pp * pipeline->virtual_stages;
-    TPERF_TRY(check_chunks(pipeline, layers, has_ends, error));
+    TPERF_TRY(check_chunks(pipeline, layers, model->has_ends, error));
     pipeline->n_stages = pipeline->n_devices = 0;
     pipeline->stages = tperf_heap_zeroed(heap, (size_t)pp, sizeof *pipeline->stages);
     pipeline->devices = tperf_heap_zeroed(heap, (size_t)pp, sizeof *pipeline->devices);
@@ -156,10 +160,9 @@ tperf_status tperf_pipeline_split(tperf_pipeline *pipeline, const tperf_heap *he
     for (int64_t c = 0; room && c < chunks; c++)
         start[c + 1] = start[c] + layers_of_chunk(pipeline, layers, chunks, c);
     for (int64_t device = 0; room && device < pp; device++) {
-        tperf_stage stage = stage_of(pipeline, runs, n_runs, has_ends, start, device), mirror = {0};
+        tperf_stage stage = stage_of(pipeline, model, start, device), mirror = {0};
         stage.in_flight = in_flight[device];
-        if (pipeline->weight_copies > 1)
-            mirror = stage_of(pipeline, runs, n_runs, has_ends, start, pp - 1 - device);
+        if (pipeline->weight_copies > 1) mirror = stage_of(pipeline, model, start, pp - 1 - device);
         add_stage(pipeline, &stage, others, &mirror);
         add_device(pipeline, &stage);
     }

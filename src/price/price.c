@@ -35,6 +35,11 @@ tperf_status tperf_software_validate(const tperf_software *s, tperf_error *error
     return TPERF_OK;
 }
 
+void tperf_system_run(tperf_system *system, const tperf_software *software) {
+    if (!system->serves) tperf_system_sustain(system);
+    tperf_system_flash(system, software->flash);
+}
+
 static double larger(double a, double b) {
     return a > b ? a : b;
 }

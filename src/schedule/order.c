@@ -121,16 +121,15 @@ tperf_status tperf_order_add(tperf_order *order, tperf_pass_kind pass, int64_t d
     return TPERF_OK;
 }
 
-tperf_status tperf_order_add_pair(tperf_order *order, int64_t device, int64_t forward_stage,
-                                  int64_t forward_microbatch, int64_t backward_stage,
-                                  int64_t backward_microbatch, tperf_error *error) {
-    TPERF_TRY(check_op(order, TPERF_FORWARD, device, forward_stage, forward_microbatch, error));
-    TPERF_TRY(check_op(order, TPERF_BACKWARD, device, backward_stage, backward_microbatch, error));
+tperf_status tperf_order_add_pair(tperf_order *order, int64_t device, tperf_order_place forward,
+                                  tperf_order_place backward, tperf_error *error) {
+    TPERF_TRY(check_op(order, TPERF_FORWARD, device, forward.stage, forward.microbatch, error));
+    TPERF_TRY(check_op(order, TPERF_BACKWARD, device, backward.stage, backward.microbatch, error));
     tperf_queue *queue = &order->queues[device];
     TPERF_TRY(reserve(order, queue, 2, error));
-    tperf_order_append(order, queue, TPERF_FORWARD, TPERF_PAIR_FORWARD, forward_stage,
-                       forward_microbatch);
-    tperf_order_append(order, queue, TPERF_BACKWARD, TPERF_PAIR_BACKWARD, backward_stage,
-                       backward_microbatch);
+    tperf_order_append(order, queue, TPERF_FORWARD, TPERF_PAIR_FORWARD, forward.stage,
+                       forward.microbatch);
+    tperf_order_append(order, queue, TPERF_BACKWARD, TPERF_PAIR_BACKWARD, backward.stage,
+                       backward.microbatch);
     return TPERF_OK;
 }

@@ -66,9 +66,9 @@ static bool pace(tperf_walk *w, uint32_t placed) {
     if (!price(w, placed)) return false;
     for (size_t p = 0; p < w->shape->n_panels; p++) {
         size_t i = placed * w->shape->n_panels + p;
-        tperf_pipeline_time time =
-            tperf_pipeline_time_of(w->partial.pipeline, w->pace.stages, w->workload,
-                                   &s->layers[i * w->n_sections], &w->job);
+        const tperf_timed_stages of = {w->partial.pipeline, w->pace.stages, w->workload,
+                                       &s->layers[i * w->n_sections], &w->job};
+        tperf_pipeline_time time = tperf_pipeline_time_of(&of);
         w->paced[i] = (tperf_known_pace){s->pace_stamp, tperf_paced_of(&time)};
     }
     return true;
@@ -119,9 +119,11 @@ typedef struct exchanges {
 
 static void time_exchanges(tperf_walk *w, tperf_exchange *of, size_t each) {
     const tperf_exchange_groups *groups = tperf_walk_cached_placements(w)->exchanges;
-    for (size_t i = w->list->first_exchange; i < w->list->end_exchange; i++)
-        tperf_exchange_times_among(&groups[i].dense, &groups[i].experts, w->partial.zero,
-                                   w->list->stages, &w->job, w->workload, w->bytes, &of[i * each]);
+    for (size_t i = w->list->first_exchange; i < w->list->end_exchange; i++) {
+        const tperf_among among = {&groups[i].dense, &groups[i].experts, w->partial.zero,
+                                   w->list->stages};
+        tperf_exchange_times_among(&among, &w->job, w->workload, w->bytes, &of[i * each]);
+    }
 }
 
 static exchanges exchanges_of(tperf_walk *w) {
@@ -154,9 +156,9 @@ static double least_of(tperf_walk *w, const tperf_placement_entry *entry,
                        const tperf_layer_cost *costs) {
     exchanges known = exchanges_of(w);
     place_at(w, entry);
-    return tperf_iteration_least(&w->partial, &w->job, w->workload, costs,
-                                 &known.of[entry->exchange * known.each], hops_of(w)[entry->hop],
-                                 w->pace.optimizer);
+    const tperf_plan plan = {&w->partial, &w->job, w->workload, costs};
+    return tperf_iteration_least(&plan, &known.of[entry->exchange * known.each],
+                                 hops_of(w)[entry->hop], w->pace.optimizer);
 }
 
 // How candidates are timed. All is known when the code is compiled, so that each way is inlined on its own.
@@ -182,35 +184,42 @@ typedef struct layers {
     tperf_beat beat;
 } layers;
 
-// Two placements' exchanges of a section, as the layers' passes expose them.
-TPERF_INLINED tperf_exposures expose(const tperf_walk *w, double optimizer, const tperf_exchange *x,
-                                     const tperf_exchange *y, const tperf_cover *cover,
-                                     double bucket) {
+// Two placements' exchanges, by section, and what their pipelines' ends exchange.
+typedef struct two {
+    const tperf_exchange *x, *y;
+    tperf_lanes tied;
+} two;
+
+// Those of a section, as the layers' passes expose them.
+TPERF_INLINED tperf_exposures expose(const tperf_walk *w, double optimizer, const two *of, size_t i,
+                                     const tperf_cover *cover) {
+    const tperf_exchange *x = &of->x[i], *y = &of->y[i];
     tperf_exchanging both = {tperf_lanes_from(x->gather, y->gather),
                              tperf_lanes_from(x->reduce, y->reduce),
                              tperf_lanes_from(x->update, y->update)};
-    return tperf_exposures_at(&both, cover, bucket, w->job.training->gather_in_step, optimizer);
+    return tperf_exposures_at(&both, cover, w->buckets[i], w->job.training->gather_in_step,
+                              optimizer);
 }
 
 // The same, as the pipeline's stages wait for them.
-TPERF_INLINED tperf_waiting wait_for(const tperf_walk *w, const shared *s, const tperf_exchange *x,
-                                     const tperf_exchange *y, const tperf_cover *covers,
-                                     tperf_lanes tied, way how) {
+TPERF_INLINED tperf_waiting wait_for(const tperf_walk *w, const shared *s, const two *of,
+                                     const tperf_cover *covers, way how) {
     double optimizer = s->pace->optimizer;
     if (how.lone) {
         size_t i = s->lone_section;
-        tperf_exposures only = expose(w, optimizer, &x[i], &y[i], &covers[i], w->buckets[i]);
+        tperf_exposures only = expose(w, optimizer, of, i, &covers[i]);
         tperf_holding holding = {.n = 1, .parts = {{.layers = s->lone_layers}}};
         tperf_waiting waiting = tperf_no_waiting();
-        tperf_wait_longer(&waiting, s->pace, &holding, NULL, 0, &only, how.simple, how.waits_each);
+        tperf_wait_longer(&waiting, s->pace, (tperf_waiter){.holding = &holding}, &only, how.simple,
+                          how.waits_each);
         if (how.waits_each) tperf_wait_each(&waiting, s->pace);
         return waiting;
     }
     tperf_exposures exposures[TPERF_SECTIONS_MAX];
     for (size_t u = 0; u < w->n_used; u++) {
         size_t i = w->used[u];
-        exposures[i] = expose(w, optimizer, &x[i], &y[i], &covers[i], w->buckets[i]);
-        if ((int)i >= w->workload->n_kinds) exposures[i].update += tied;
+        exposures[i] = expose(w, optimizer, of, i, &covers[i]);
+        if ((int)i >= w->workload->n_kinds) exposures[i].update += of->tied;
     }
     return tperf_waiting_of(s->pace, exposures, how.simple, how.waits_each, NULL);
 }
@@ -223,12 +232,12 @@ TPERF_INLINED bool time_entries(tperf_walk *w, const shared *s,
     for (size_t from = 0; from < n; from += TPERF_LANES) {
         bool second = TPERF_LANES > 1 && from + 1 < n;
         const tperf_placement_entry *a = &entries[from], *b = a + second;
-        const tperf_exchange *x = &known.of[a->exchange * known.each];
-        const tperf_exchange *y = &known.of[b->exchange * known.each];
-        tperf_lanes tied = how.lone || !tperf_ends_apart(s->pace->pipeline)
-                               ? tperf_lanes_of(0)
-                               : tperf_lanes_from(tied_of(w, a), tied_of(w, b));
-        tperf_waiting waiting = wait_for(w, s, x, y, l->covers, tied, how);
+        const two of = {.x = &known.of[a->exchange * known.each],
+                        .y = &known.of[b->exchange * known.each],
+                        .tied = how.lone || !tperf_ends_apart(s->pace->pipeline)
+                                    ? tperf_lanes_of(0)
+                                    : tperf_lanes_from(tied_of(w, a), tied_of(w, b))};
+        tperf_waiting waiting = wait_for(w, s, &of, l->covers, how);
         tperf_lanes hop = tperf_lanes_from(s->hops[a->hop], s->hops[b->hop]);
         tperf_parts parts = tperf_parts_of(&s->pace->tempo, &l->beat, &waiting, hop);
         tperf_lanes times = tperf_whole(&s->pace->tempo, &l->beat, &parts);
@@ -323,7 +332,7 @@ static const tperf_holding *lone_stage(const tperf_walk *w) {
 static double optimizer_time(tperf_walk *w) {
     const tperf_training *t = w->job.training;
     if (t->offloaded > 0 || t->iterations > 0)
-        return tperf_optimizer_time(&w->partial, &w->job, w->workload, w->bytes);
+        return tperf_optimizer_time(&(tperf_plan){&w->partial, &w->job, w->workload, w->bytes});
     double calls = tperf_step_calls_time(&w->job.on);
     if (w->job.on.software->optimizer == 0) return calls;
     return tperf_update_time(&w->job,

@@ -46,9 +46,16 @@ static tperf_known_price *known_of(tperf_prices *p, const tperf_price_key *key, 
     return one;
 }
 
-static const tperf_base *bases_of_part(tperf_prices *p, const tperf_workload *workload,
-                                       size_t begin, size_t end, tperf_price_key key,
-                                       const tperf_platform *on, const tperf_placement *placement) {
+// The ops of a part of a workload, on a platform and in a placement.
+typedef struct placed_part {
+    const tperf_workload *workload;
+    size_t begin, end;
+    const tperf_platform *on;
+    const tperf_placement *placement;
+} placed_part;
+
+static const tperf_base *bases_of_part(tperf_prices *p, const placed_part *part,
+                                       tperf_price_key key) {
     memset(key.fast, 0, sizeof key.fast);
     key.placed = 0;
     uint64_t hash = mixed(mixed(key.block, key.system), (uint64_t)key.panels);
@@ -56,21 +63,23 @@ static const tperf_base *bases_of_part(tperf_prices *p, const tperf_workload *wo
     tperf_known_price *known = known_of(p, &key, hash, &is_new);
     if (!is_new) return &p->bases[known->first];
     known->first = p->n_bases;
-    for (size_t i = begin; i < end; i++) {
-        const tperf_op *op = workload->ops[i];
+    for (size_t i = part->begin; i < part->end; i++) {
+        const tperf_op *op = part->workload->ops[i];
         tperf_base *base = &p->bases[p->n_bases++];
-        tperf_op_work work = tperf_op_work_of(op, on, key.panels);
-        base->price = tperf_op_price_of(op, &work, on);
+        tperf_op_work work = tperf_op_work_of(op, part->on, key.panels);
+        base->price = tperf_op_price_of(op, &work, part->on);
         base->communicates = op->forward.n_comms > 0 || op->backward.n_comms > 0;
         if (!base->communicates)
-            tperf_op_price_place(&base->price, op, on, workload->sizes, placement);
+            tperf_op_price_place(&base->price, op, part->on, part->workload->sizes,
+                                 part->placement);
     }
     return &p->bases[known->first];
 }
 
-static void price_block(tperf_either_price *block, const tperf_workload *workload, size_t begin,
-                        size_t end, const tperf_base *bases, const tperf_platform *on,
-                        const tperf_placement *placement) {
+static void price_block(tperf_either_price *block, const placed_part *part,
+                        const tperf_base *bases) {
+    const tperf_workload *workload = part->workload;
+    size_t begin = part->begin, end = part->end;
     block->outside = (tperf_block_price){0};
     block->exchanging = false;
     for (size_t i = begin; i < end; i++)
@@ -81,7 +90,8 @@ static void price_block(tperf_either_price *block, const tperf_workload *workloa
         tperf_op_price placed;
         if (bases->communicates) {
             placed = bases->price;
-            tperf_op_price_place(&placed, workload->ops[i], on, workload->sizes, placement);
+            tperf_op_price_place(&placed, workload->ops[i], part->on, workload->sizes,
+                                 part->placement);
             price = &placed;
         }
         tperf_block_price_add(&block->outside, price);
@@ -107,9 +117,10 @@ static const tperf_either_price *price_of_part(tperf_prices *p, const tperf_work
     tperf_known_price *known = known_of(p, &key, hash, &is_new);
     if (!is_new) return &p->blocks[known->first];
     known->first = p->n_blocks;
-    const tperf_base *bases = bases_of_part(p, workload, begin, part->end, key, on, placement);
+    const placed_part ops = {workload, begin, part->end, on, placement};
+    const tperf_base *bases = bases_of_part(p, &ops, key);
     tperf_either_price *block = &p->blocks[p->n_blocks++];
-    price_block(block, workload, begin, part->end, bases, on, placement);
+    price_block(block, &ops, bases);
     return block;
 }
 

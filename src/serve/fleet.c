@@ -18,11 +18,10 @@ void tperf_fleet_advance(tperf_fleet *fleet, int64_t now) {
 static tperf_status call_next(tperf_fleet *fleet, int64_t release, tperf_error *error) {
     if (fleet->next >= fleet->requests->n) return TPERF_OK;
     size_t request = fleet->order ? (size_t)fleet->order[fleet->next] : fleet->next;
-    tperf_requests *requests = fleet->requests;
-    if (fleet->options->concurrency > 0)
-        TPERF_TRY(tperf_front_end_take(fleet->front, fleet->next, request,
-                                       requests->prompt[request], release,
-                                       &requests->arrival[request], error));
+    if (fleet->options->concurrency > 0) {
+        fleet->requests->arrival[request] = release;
+        TPERF_TRY(tperf_front_end_take(fleet->front, fleet->next, fleet->requests, request, error));
+    }
     fleet->next += fleet->stride;
     return tperf_event_push(&fleet->events, fleet->requests->arrival[request], TPERF_ARRIVES,
                             (int64_t)request, NULL, error);
@@ -183,11 +182,11 @@ static bool reserve_flights(tperf_fleet *fleet, const tperf_heap *heap) {
     return true;
 }
 
-tperf_status tperf_fleet_init(tperf_fleet *fleet, const tperf_serve_options *options,
-                              tperf_requests *requests, tperf_served *served, const int32_t *order,
-                              int32_t replicas, tperf_error *error) {
-    *fleet =
-        (tperf_fleet){.options = options, .requests = requests, .served = served, .order = order};
+tperf_status tperf_fleet_init(tperf_fleet *fleet, const tperf_serving *run, int32_t replicas,
+                              tperf_error *error) {
+    const tperf_serve_options *options = run->options;
+    *fleet = (tperf_fleet){
+        .options = options, .requests = run->requests, .served = run->served, .order = run->order};
     fleet->events.heap = options->heap;
     const tperf_prefill_pool *prefill = options->prefill;
     if (prefill) fleet->n_prefill = lanes_of(&prefill->pool, prefill->pool.replicas);

@@ -71,10 +71,17 @@ typedef struct tperf_fleet {
     tperf_serve_totals totals;
 } tperf_fleet;
 
+// A run: what is served, and where its results go.
+typedef struct tperf_serving {
+    const tperf_serve_options *options;
+    tperf_requests *requests;
+    tperf_served *served;
+    const int32_t *order; // tperf_fleet's
+} tperf_serving;
+
 // replicas: how many of the options' pool belong to this fleet.
-tperf_status tperf_fleet_init(tperf_fleet *fleet, const tperf_serve_options *options,
-                              tperf_requests *requests, tperf_served *served, const int32_t *order,
-                              int32_t replicas, tperf_error *error);
+tperf_status tperf_fleet_init(tperf_fleet *fleet, const tperf_serving *run, int32_t replicas,
+                              tperf_error *error);
 void tperf_fleet_release(tperf_fleet *fleet);
 
 // Runs every stride-th request of the order from `first` on, and adds to *totals.

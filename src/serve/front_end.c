@@ -24,14 +24,14 @@ void tperf_front_end_release(tperf_front_end *front) {
     *front = (tperf_front_end){0};
 }
 
-tperf_status tperf_front_end_take(tperf_front_end *front, size_t number, size_t request,
-                                  int32_t prompt, int64_t arrival, int64_t *ready,
+tperf_status tperf_front_end_take(tperf_front_end *front, size_t number,
+                                  const tperf_requests *requests, size_t request,
                                   tperf_error *error) {
-    *ready = arrival;
+    int64_t arrival = requests->arrival[request], *ready = &requests->arrival[request];
     if (!front->idle) return TPERF_OK;
     int64_t *idle = &front->idle[number % front->n];
     int64_t start = arrival > *idle ? arrival : *idle;
-    double ticks = front->ticks_per_token * (double)prompt;
+    double ticks = front->ticks_per_token * (double)requests->prompt[request];
     int64_t more = ticks < 0x1p62 ? (int64_t)(ticks + 0.5) : INT64_MAX;
     if (tperf_ticks_end(start, more))
         return tperf_error_set(error, TPERF_INVALID, "the clock ends before request %zu comes",

@@ -16,9 +16,10 @@ tperf_status tperf_front_end_init(tperf_front_end *front, const tperf_serve_opti
                                   size_t requests, tperf_error *error);
 void tperf_front_end_release(tperf_front_end *front);
 
-// The time when an engine gets the `number`-th request to arrive, whose prompt arrives at the front end at `arrival`.
-tperf_status tperf_front_end_take(tperf_front_end *front, size_t number, size_t request,
-                                  int32_t prompt, int64_t arrival, int64_t *ready,
+// Changes the arrival of a request, the `number`-th to arrive, from when it reaches the front end to when an engine gets
+// it.
+tperf_status tperf_front_end_take(tperf_front_end *front, size_t number,
+                                  const tperf_requests *requests, size_t request,
                                   tperf_error *error);
 
 #endif

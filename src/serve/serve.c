@@ -233,9 +233,10 @@ static tperf_status run_apart(const tperf_serve_options *o, tperf_requests *r, t
     tperf_shared_heap_init(&shared, o->heap);
     tperf_serve_options own = *o;
     own.heap = &shared.heap;
+    const tperf_serving run = {&own, r, served, order};
     tperf_status status = TPERF_OK;
     for (int i = 0; i < n_workers && status == TPERF_OK; i++)
-        status = tperf_fleet_init(&f.workers[i].fleet, &own, r, served, order, 1, error);
+        status = tperf_fleet_init(&f.workers[i].fleet, &run, 1, error);
     if (status == TPERF_OK) {
         if (pool) tperf_pool_run(pool, f.stride, run_replica, &f);
         for (size_t i = 0; !pool && i < f.stride; i++)
@@ -253,7 +254,8 @@ static tperf_status run_together(const tperf_serve_options *o, tperf_requests *r
                                  tperf_front_end *front, tperf_served *served, const int32_t *order,
                                  tperf_error *error) {
     tperf_fleet fleet;
-    TPERF_TRY(tperf_fleet_init(&fleet, o, r, served, order, o->pool.replicas, error));
+    const tperf_serving run = {o, r, served, order};
+    TPERF_TRY(tperf_fleet_init(&fleet, &run, o->pool.replicas, error));
     fleet.front = front;
     tperf_status status = tperf_fleet_run(&fleet, 0, 1, &served->totals, error);
     tperf_fleet_release(&fleet);
@@ -292,8 +294,7 @@ static tperf_status hold_up(tperf_front_end *front, tperf_requests *r, const int
                             tperf_error *error) {
     for (size_t i = 0; i < r->n && front->held; i++) {
         size_t request = order ? (size_t)order[i] : i;
-        TPERF_TRY(tperf_front_end_take(front, i, request, r->prompt[request], r->arrival[request],
-                                       &r->arrival[request], error));
+        TPERF_TRY(tperf_front_end_take(front, i, r, request, error));
     }
     return TPERF_OK;
 }

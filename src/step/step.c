@@ -29,22 +29,20 @@ static tperf_status no_memory(tperf_error *error) {
 // The exchanges of every section: exposures and bytes.
 static void price_exchanges(tperf_step *s) {
     tperf_exchange exchanges[TPERF_SECTIONS_MAX];
-    const tperf_platform *on = &s->job->on;
-    tperf_exchange_times(s->candidate, s->job, s->workload, s->costs, exchanges);
-    s->tied = tperf_tied_time_of(s->candidate, s->job, s->workload, s->costs);
-    tperf_exposures_of(s->candidate, s->job, s->workload, s->costs, exchanges,
-                       tperf_optimizer_time(s->candidate, s->job, s->workload, s->costs),
-                       s->exposures);
-    for (int i = 0; i < s->workload->n_kinds + 2; i++) {
+    const tperf_platform *on = &s->plan.job->on;
+    tperf_exchange_times(&s->plan, exchanges);
+    s->tied = tperf_tied_time_of(&s->plan);
+    tperf_exposures_of(&s->plan, exchanges, tperf_optimizer_time(&s->plan), s->exposures);
+    for (int i = 0; i < s->plan.workload->n_kinds + 2; i++) {
         s->updates[i] = exchanges[i].update;
         tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX];
-        int n = tperf_replica_comms_of(s->candidate, s->job, s->workload, s->costs, i, comms);
+        int n = tperf_replica_comms_of(&s->plan, i, comms);
         for (int c = 0; c < n; c++) {
             tperf_route route = tperf_collective_route(on->system, on->rules, comms[c].kind,
                                                        comms[c].bytes, comms[c].group);
             double *gathered = s->gather_bytes[i], *reduced = s->reduce_bytes[i];
-            bool again =
-                comms[c].gathers && s->candidate->zero >= 3 && s->job->training->reshards > 0;
+            bool again = comms[c].gathers && s->plan.candidate->zero >= 3 &&
+                         s->plan.job->training->reshards > 0;
             double *bytes[] = {comms[c].gathers ? gathered : reduced, again ? reduced : NULL};
             for (int b = 0; b < 2; b++) {
                 if (!bytes[b]) continue;
@@ -55,12 +53,12 @@ static void price_exchanges(tperf_step *s) {
     }
 }
 
-tperf_status tperf_step_init(tperf_step *step, const tperf_heap *heap,
-                             const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *workload, const tperf_layer_cost *costs,
+tperf_status tperf_step_init(tperf_step *step, const tperf_heap *heap, const tperf_plan *plan,
                              tperf_error *error) {
-    *step = (tperf_step){
-        .heap = heap, .candidate = candidate, .job = job, .workload = workload, .costs = costs};
+    const tperf_candidate *candidate = plan->candidate;
+    const tperf_job *job = plan->job;
+    const tperf_workload *workload = plan->workload;
+    *step = (tperf_step){.heap = heap, .plan = *plan};
     step->prices = tperf_heap_new(heap, workload->n_ops + 1, sizeof *step->prices);
     if (!step->prices) return no_memory(error);
     const tperf_placement *placement = &candidate->placement;
@@ -81,8 +79,9 @@ tperf_status tperf_step_init(tperf_step *step, const tperf_heap *heap,
 
 // Whether every micro-batch exchanges weights, or gradients, with the replicas.
 static bool each_time(const tperf_step *s, bool weights) {
-    const tperf_training *t = s->job->training;
-    return weights ? tperf_gathers_each(s->candidate, t) : tperf_reduces_each(s->candidate, t);
+    const tperf_training *t = s->plan.job->training;
+    return weights ? tperf_gathers_each(s->plan.candidate, t)
+                   : tperf_reduces_each(s->plan.candidate, t);
 }
 
 // Part of an exchange among replicas, for the current section and layer.
@@ -102,7 +101,7 @@ static tperf_task exchange(const tperf_writer *w, tperf_task_kind kind, double s
 // allows.
 static double done_beside(const tperf_writer *w, size_t begin, double start, double seconds,
                           double overlap) {
-    const tperf_job *job = w->step->job;
+    const tperf_job *job = w->step->plan.job;
     bool kernels_alone = job->on.rules->data_overlap_excludes_comm;
     for (size_t i = begin; i < w->list->n; i++) {
         const tperf_task *task = &w->list->tasks[i];
@@ -120,9 +119,9 @@ static void write_exchange(tperf_writer *w, const tperf_chunk *chunk, bool forwa
                            double start) {
     const tperf_exposure *e = &w->step->exposures[w->section];
     bool each = each_time(w->step, forward);
-    const tperf_training *training = w->step->job->training;
-    double overlap =
-        tperf_window(w->step->job, forward ? training->gather_overlap : training->reduce_overlap);
+    const tperf_training *training = w->step->plan.job->training;
+    double overlap = tperf_window(w->step->plan.job,
+                                  forward ? training->gather_overlap : training->reduce_overlap);
     double hidden = forward ? e->hidden_gather : e->hidden_reduce,
            late = forward ? e->gather : e->reduce;
     tperf_task_kind kind = forward ? TPERF_TASK_GATHER : TPERF_TASK_REDUCE;
@@ -141,7 +140,7 @@ static void write_exchange(tperf_writer *w, const tperf_chunk *chunk, bool forwa
 
 static const tperf_op *op_of(const tperf_step *s, size_t i, const tperf_op_cost **price) {
     *price = &s->prices[i];
-    return s->workload->ops[i];
+    return s->plan.workload->ops[i];
 }
 
 static void write_forward(tperf_writer *w, size_t begin, size_t end, bool again) {
@@ -169,8 +168,8 @@ static void write_backward(tperf_writer *w, size_t begin, size_t end, tperf_pass
 
 // Writes the offload or reload of a layer's activations beside its pass, which waits for the rest.
 static void write_offload(tperf_writer *w, double start) {
-    const tperf_system *system = w->step->job->on.system;
-    const tperf_layer_cost *cost = &w->step->costs[w->section];
+    const tperf_system *system = w->step->plan.job->on.system;
+    const tperf_layer_cost *cost = &w->step->plan.costs[w->section];
     if (!(cost->offload_bytes > 0)) return;
     tperf_task task = {.kind = TPERF_TASK_OFFLOAD, .resources = TPERF_ON_COPY, .beside = true};
     task.seconds = cost->offload_bytes / (system->host.bandwidth * system->host.efficiency);
@@ -183,13 +182,13 @@ static void write_offload(tperf_writer *w, double start) {
 
 // Writes the host's work for a layer's pass that began at `start`, and waits for it.
 static void write_launches(tperf_writer *w, tperf_pass_kind pass, double start) {
-    const tperf_layer_cost *cost = &w->step->costs[w->section];
+    const tperf_layer_cost *cost = &w->step->plan.costs[w->section];
     double launches = cost->backward.launches;
     if (pass == TPERF_FORWARD) launches = cost->forward.launches;
     if (pass == TPERF_BACKWARD_INPUT) launches -= cost->weight_launches;
     if (pass == TPERF_BACKWARD_WEIGHT) launches = cost->weight_launches;
     tperf_task task = {.kind = TPERF_TASK_LAUNCHES, .resources = TPERF_ON_HOST, .beside = true};
-    task.seconds = tperf_launch_time(&w->step->job->on, launches);
+    task.seconds = tperf_launch_time(&w->step->plan.job->on, launches);
     task.start = start;
     task.stop = start + task.seconds;
     tperf_write(w, task);
@@ -199,7 +198,7 @@ static void write_launches(tperf_writer *w, tperf_pass_kind pass, double start) 
 // Writes one layer, or one end of the model.
 static void write_section(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_kind pass,
                           int section, int64_t layer) {
-    const tperf_workload *workload = w->step->workload;
+    const tperf_workload *workload = w->step->plan.workload;
     size_t begin = tperf_section_begin(workload, section), end = workload->section_end[section];
     size_t first_task = w->list->n;
     double start = w->now;
@@ -216,7 +215,7 @@ static void write_section(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_
 }
 
 static void write_sections(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_kind pass) {
-    int kinds = w->step->workload->n_kinds;
+    int kinds = w->step->plan.workload->n_kinds;
     int64_t n = chunk->n_layers;
     bool forward = pass == TPERF_FORWARD;
     int first_end = forward ? kinds : kinds + 1, last_end = forward ? kinds + 1 : kinds;
@@ -234,14 +233,15 @@ static void write_sections(tperf_writer *w, const tperf_chunk *chunk, tperf_pass
 
 // The message of a hop: its tiers and bytes, averaged over the links between stages, and those of gathering its parts.
 static tperf_task message(const tperf_step *s) {
-    int64_t pp = s->candidate->pipeline->pp, fast = s->candidate->placement.fast[TPERF_AXIS_STAGES];
-    const tperf_workload *workload = s->workload;
+    int64_t pp = s->plan.candidate->pipeline->pp,
+            fast = s->plan.candidate->placement.fast[TPERF_AXIS_STAGES];
+    const tperf_workload *workload = s->plan.workload;
     double part = workload->boundary_bytes / (double)workload->boundary_parts;
     double links = (double)pp - 1;
     double slow = fast == 1 ? links : trunc((double)pp / (double)fast - 1);
     tperf_route gather =
-        tperf_collective_route(s->job->on.system, s->job->on.rules, TPERF_ALL_GATHER,
-                               workload->boundary_bytes, tperf_hop_group(s->job, workload));
+        tperf_collective_route(s->plan.job->on.system, s->plan.job->on.rules, TPERF_ALL_GATHER,
+                               workload->boundary_bytes, tperf_hop_group(s->plan.job, workload));
     tperf_task task = {.kind = TPERF_TASK_MESSAGE, .seconds = s->message.alone + s->message.way};
     task.fast_bytes = (links - slow) / links * part + gather.fast_bytes;
     task.nic_bytes = slow / links * part + gather.nic_bytes;
@@ -268,7 +268,7 @@ static void write_message(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_
 
 static void write_pass(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_kind pass) {
     write_sections(w, chunk, pass);
-    if (pass != TPERF_BACKWARD_WEIGHT && w->step->candidate->pipeline->pp > 1)
+    if (pass != TPERF_BACKWARD_WEIGHT && w->step->plan.candidate->pipeline->pp > 1)
         write_message(w, chunk, pass);
 }
 
@@ -288,11 +288,11 @@ tperf_status tperf_step_pass(const tperf_step *step, const tperf_chunk *chunk, t
 
 // The reduction of a table's gradient between the pipeline's ends.
 static tperf_task tied(const tperf_step *s) {
-    tperf_group ends =
-        tperf_ends_of(s->candidate->pipeline, s->candidate->placement.fast[TPERF_AXIS_STAGES]);
-    tperf_route route =
-        tperf_collective_route(s->job->on.system, s->job->on.rules, TPERF_ALL_REDUCE,
-                               tperf_tied_bytes(s->job, s->workload, s->costs), ends);
+    tperf_group ends = tperf_ends_of(s->plan.candidate->pipeline,
+                                     s->plan.candidate->placement.fast[TPERF_AXIS_STAGES]);
+    tperf_route route = tperf_collective_route(
+        s->plan.job->on.system, s->plan.job->on.rules, TPERF_ALL_REDUCE,
+        tperf_tied_bytes(s->plan.job, s->plan.workload, s->plan.costs), ends);
     return (tperf_task){.kind = TPERF_TASK_REDUCE,
                         .resources = tperf_tiers(route.fast_bytes, route.nic_bytes),
                         .fast_bytes = route.fast_bytes,
@@ -303,7 +303,7 @@ static tperf_task tied(const tperf_step *s) {
 // Writes the reductions of replicated parameters' gradients, and the gathers of whole update matrices for the optimizer
 // step.
 static void write_updates(tperf_writer *w, const tperf_stage *device) {
-    const tperf_workload *workload = w->step->workload;
+    const tperf_workload *workload = w->step->plan.workload;
     int kinds = workload->n_kinds;
     for (w->section = 0; w->section < kinds + 2; w->section++) {
         double layers = tperf_stage_layers(device, w->section, kinds);
@@ -323,12 +323,12 @@ static tperf_status write_waits(const tperf_step *step, const tperf_stage *devic
                                 tperf_task_list *list, tperf_error *error) {
     tperf_writer w = {.step = step,
                       .list = list,
-                      .section = tperf_leading_section(device, step->workload),
+                      .section = tperf_leading_section(device, step->plan.workload),
                       .layer = -1};
     tperf_task_kind kind = before ? TPERF_TASK_GATHER : TPERF_TASK_REDUCE;
     bool each = each_time(step, before);
-    double chunks = (double)step->candidate->pipeline->virtual_stages;
-    int kinds = step->workload->n_kinds;
+    double chunks = (double)step->plan.candidate->pipeline->virtual_stages;
+    int kinds = step->plan.workload->n_kinds;
     for (int i = 0; i < kinds + 2 && !each; i++) {
         const tperf_exposure *e = &step->exposures[i];
         double late = before ? e->gather : e->reduce,
@@ -337,9 +337,9 @@ static tperf_status write_waits(const tperf_step *step, const tperf_stage *devic
         w.section = i;
         if (times > 0) tperf_write_next(&w, exchange(&w, kind, times * late, late + hidden));
     }
-    w.section = tperf_leading_section(device, step->workload);
+    w.section = tperf_leading_section(device, step->plan.workload);
     const tperf_exposure *e = &step->exposures[w.section];
-    tperf_exposure whole = tperf_stage_exposure(device, step->workload, step->exposures);
+    tperf_exposure whole = tperf_stage_exposure(device, step->plan.workload, step->exposures);
     tperf_write_next(
         &w, exchange(&w, kind, before ? whole.first_gather : whole.first_reduce,
                      before ? e->gather + e->hidden_gather : e->reduce + e->hidden_reduce));
@@ -360,10 +360,9 @@ tperf_status tperf_step_after(const tperf_step *step, const tperf_stage *device,
 tperf_status tperf_step_optimizer(const tperf_step *step, tperf_task_list *list,
                                   tperf_error *error) {
     tperf_writer w = {.step = step, .list = list, .section = -1, .layer = -1};
-    tperf_host_update host =
-        tperf_optimizer_host(step->candidate, step->job, step->workload, step->costs);
-    double all = tperf_optimizer_time(step->candidate, step->job, step->workload, step->costs);
-    double calls = tperf_step_calls_time(&step->job->on);
+    tperf_host_update host = tperf_optimizer_host(&step->plan);
+    double all = tperf_optimizer_time(&step->plan);
+    double calls = tperf_step_calls_time(&step->plan.job->on);
     const tperf_task tasks[] = {
         {.kind = TPERF_TASK_LAUNCHES, .resources = TPERF_ON_HOST, .seconds = calls},
         {.kind = TPERF_TASK_OFFLOAD,

@@ -35,17 +35,18 @@ void tperf_write_next(tperf_writer *w, tperf_task task) {
 
 static tperf_group group_of(const tperf_writer *w, const tperf_comm *comm) {
     const tperf_step *s = w->step;
-    return (tperf_group){s->workload->sizes[comm->axis_index],
-                         s->candidate->placement.fast[comm->axis_index]};
+    return (tperf_group){s->plan.workload->sizes[comm->axis_index],
+                         s->plan.candidate->placement.fast[comm->axis_index]};
 }
 
 // One of an op's collectives: `panels` of its `all` panels.
 static tperf_task collective(const tperf_writer *w, const tperf_op *op, const tperf_comm *comm,
                              double panels, double all, bool again) {
     const tperf_step *s = w->step;
-    const tperf_platform *on = &s->job->on;
+    const tperf_platform *on = &s->plan.job->on;
     tperf_route route = tperf_comm_route(comm, on, group_of(w, comm), all);
-    double seconds = tperf_comm_time(comm, on, s->workload->sizes, &s->candidate->placement, all);
+    double seconds =
+        tperf_comm_time(comm, on, s->plan.workload->sizes, &s->plan.candidate->placement, all);
     return (tperf_task){
         .kind = TPERF_TASK_COLLECTIVE,
         .resources = tperf_tiers(route.fast_bytes, route.nic_bytes),
@@ -139,7 +140,7 @@ static double seconds_of(const tperf_writer *w, const row *r, double *slowing) {
         if (!in_row(r, comm)) continue;
         double seconds = collective(w, r->op, comm, 1, r->all, r->again).seconds;
         sum += seconds;
-        *slowing += tperf_comm_share(comm, &w->step->job->on) * seconds;
+        *slowing += tperf_comm_share(comm, &w->step->plan.job->on) * seconds;
     }
     return sum;
 }
@@ -151,10 +152,10 @@ static row row_of(const tperf_writer *w, const tperf_op *op, const tperf_pass *p
     row r = {.op = op,
              .pass = pass,
              .panels = 1,
-             .all = tperf_panels_of(op, w->step->candidate->placement.panels),
+             .all = tperf_panels_of(op, w->step->plan.candidate->placement.panels),
              .pace = 1,
              .again = again};
-    const tperf_platform *on = &w->step->job->on;
+    const tperf_platform *on = &w->step->plan.job->on;
     double slowing, one = seconds_of(w, &r, &slowing);
     r.span = one;
     r.slowing = r.all * slowing;
@@ -194,8 +195,8 @@ static double write_chunks(tperf_writer *w, const tperf_op *op, const tperf_pass
         task.beside = true;
         task.start = start + (ring ? 0 : part);
         task.stop = task.start + fmax(task.seconds, (chunks - 1) * part + one);
-        late += tperf_late_chunks(comm, &s->job->on, s->workload->sizes, &s->candidate->placement,
-                                  chunks, work);
+        late += tperf_late_chunks(comm, &s->plan.job->on, s->plan.workload->sizes,
+                                  &s->plan.candidate->placement, chunks, work);
         tperf_write(w, task);
     }
     return late;

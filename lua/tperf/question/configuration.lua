@@ -170,75 +170,35 @@ local function utilisation(c, question)
   return math.min(known.needed * rate, c.flops_per_gpu / (peak * c.time)), all
 end
 
-local function run_of(question, found)
-  return {
+--- The candidate of the core that a search has found, or that a question of tperf.train describes: an object with all
+--- that its time and memory depend on, whose methods tell them (src/bind/question/candidate.h).
+---@param question table   of problem.of
+---@param workload userdata  its layout
+---@param found table      sizes and fast (of dp, pp and the strategy's axes), pipeline, micro_batch, panels, zero
+function configuration.candidate(question, workload, found)
+  return question.job:candidate(workload, {
     global_batch = question.global_batch, dp = found.sizes[1], pipeline = found.pipeline,
-    micro_batch = found.micro_batch, panels = found.panels, zero = found.zero,
-  }
-end
-
---- What each device of a candidate's pipeline holds; equal neighbours are listed once.
----@return tperf.stage[]
-function configuration.stages(question, workload, found)
-  local list = workload:devices(question.system, question.rules, question.training, question.pipelines,
-    run_of(question, found), found.fast)
-  local device = 1
-  for _, stage in ipairs(list) do
-    stage.device, device = device, device + stage.repeats
-  end
-  return list
-end
-
---- The parts of each term of a candidate's time, see tperf/question/train/sum.lua.
-function configuration.audit(question, workload, found)
-  return workload:audit(question.system, question.rules, question.training, question.pipelines, run_of(question, found),
-    found.fast, question.software)
-end
-
---- The inputs, in seconds and bytes, to simulate a schedule of so many stages, see tperf.question.train.simulate.
-function configuration.passes(question, workload, found, stages)
-  return workload:passes(question.system, question.rules, question.training, question.pipelines,
-    run_of(question, found), found.fast, question.software, stages)
-end
-
---- The tasks of a candidate's step in a schedule of so many stages, see tperf/timeline/tasks.lua.
-function configuration.tasks(question, workload, found, stages)
-  return workload:tasks(question.system, question.rules, question.training, question.pipelines,
-    run_of(question, found), found.fast, question.software, stages)
+    micro_batch = found.micro_batch, panels = found.panels, zero = found.zero, fast = found.fast,
+  })
 end
 
 --- A candidate's time as a function of the software profile's terms; what does not depend on them is computed once.
 ---@return fun(terms: table): number seconds
-function configuration.predictor(question, workload, found)
-  local predictor = workload:predictor(question.system, question.rules, question.training, question.pipelines,
-    run_of(question, found), found.fast, question.software and question.software.flash)
+function configuration.predictor(candidate)
+  local predictor = candidate:predictor()
   return function(terms) return predictor:seconds(terms) end
 end
 
---- The question without a software profile.
-function configuration.bare(question)
-  local bare = {}
-  for name, value in pairs(question) do bare[name] = value end
-  bare.software, bare.profile = nil, nil
-  return bare
-end
-
---- A candidate's time, breakdown and memory by closed forms. fields: as for configuration.of.
-function configuration.iteration(question, workload, found, fields)
-  return workload:iteration(question.system, question.rules, question.training, question.pipelines,
-    run_of(question, found), found.fast, question.software, fields)
-end
-
 --- The record of a candidate.
----@param question table  { model, system, gpus, global_batch, rules, training, profile, software, pipelines,
----  pipeline_list }
+---@param question table  { model, system, gpus, global_batch, rules, training, profile, software, job, pipeline_list }
 ---@param s table         its strategy
----@param workload userdata  its layout
----@param found table     sizes and fast (of dp, pp and the strategy's axes), pipeline, micro_batch, panels, zero
+---@param found table     as for configuration.candidate
+---@param candidate userdata  of it
 ---@param fields integer?  that it will have; as those of a search
 ---@return table configuration
-function configuration.of(question, s, workload, found, fields)
-  local c = configuration.iteration(configuration.prepare(question), workload, found, fields)
+function configuration.of(question, s, found, candidate, fields)
+  configuration.prepare(question)
+  local c = candidate:time(fields)
   choice.add(c, question, s, found)
   c.precision = question.precision
   for name, value in pairs(question.overlaps) do c[name] = value end

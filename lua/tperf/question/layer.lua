@@ -1,6 +1,7 @@
 --- tperf.layer: the ops of one layer, with their counts and times.
 local lazy = require "tperf.base.lazy"
 local axes = require "tperf.describe.strategy.axes"
+local core = require "tperf.core"
 local check = require "tperf.base.check"
 local workload = require "tperf.describe.workload"
 local model = require "tperf.base.catalogue".shared((require "tperf.describe.model"))
@@ -128,7 +129,7 @@ function layer.ops(given)
     check.fail("tperf.layer: model '%s' has %d kinds of layers, there is no %d", described.name, #laid.kinds, o.kind)
   end
   local variant = { recompute = o.recompute, sequence_parallel = o.sequence_parallel }
-  return laid.workload(sizes, o.micro_batch, variant):ops(o.kind, machine, set, fast, o.panels)
+  return laid.workload(sizes, o.micro_batch, variant):ops(o.kind, core.platform(machine, set), fast, o.panels)
 end
 
 questions.register("layer", layer.ops)

@@ -225,8 +225,6 @@ function problem.of(o, strategies)
   p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free, p.model, p.rules, strategies)
   p.zero, p.profile, p.software = as_list(o.zero) or { 1 }, o.profile,
     graphs.software(o.cuda_graphs, profile.terms(o.profile, p.training))
-  core.keep(p.training, "training")
-  if p.software then core.keep(p.software, "software") end
   local systems, many = problem.systems(o.system)
   local narrow = precision.resolve(p, o.precision, systems, o.peft)
   p.placed = placement.of_training(o, strategies)
@@ -268,8 +266,12 @@ function problem.of(o, strategies)
     layers = p.model.layers, runs = p.layouts[1].runs, has_ends = p.layouts[1].has_ends, deal = deal, picked = picked,
     even = o.deals_evenly, alone_overlaps = o.overlap_moe_a2a, bounds = o.bounds,
   }
+  local jobs = {} -- by system
   for _, question in ipairs(p.questions) do
-    question.pipelines, question.pipeline_list = p.pipelines, p.pipeline_list
+    local machine = question.system
+    jobs[machine] = jobs[machine]
+      or core.job(core.platform(machine, p.rules, p.software), p.training, p.pipelines)
+    question.job, question.pipeline_list = jobs[machine], p.pipeline_list
   end
   return p, many or type(o.gpus) == "table"
 end

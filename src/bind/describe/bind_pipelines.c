@@ -18,9 +18,7 @@ enum { LAYERS_MAX = 1 << 20 }; // in a run; stages of a pipeline
 // Its user value keeps the runs alive.
 typedef struct pipelines {
     tperf_heap heap;
-    const tperf_run *runs;
-    size_t n_runs;
-    bool has_ends;
+    tperf_model_layers layers;
     size_t n;
     int kinds; // kinds of layers that a workload must have
     tperf_picked picked;
@@ -40,11 +38,9 @@ void tperf_bind_check_kinds(lua_State *L, int index, const tperf_workload *workl
                         workload->n_kinds);
 }
 
-const tperf_run *tperf_bind_pipeline_runs(lua_State *L, int index, size_t *n, bool *has_ends) {
+const tperf_model_layers *tperf_bind_pipeline_layers(lua_State *L, int index) {
     const pipelines *p = luaL_checkudata(L, index, type_name);
-    *n = p->n_runs;
-    *has_ends = p->has_ends;
-    return p->runs;
+    return &p->layers;
 }
 
 static int release(lua_State *L) {
@@ -159,9 +155,7 @@ static int64_t *read_dealt(lua_State *L, int index, const tperf_heap *heap, int6
 }
 
 // Fills the pipeline from the table at the top of the stack.
-static void read_pipeline(lua_State *L, const tperf_heap *heap, tperf_pipeline *pipeline,
-                          const tperf_run *runs, size_t n_runs, bool has_ends,
-                          tperf_picked picked) {
+static void read_pipeline(lua_State *L, const pipelines *all, tperf_pipeline *pipeline) {
     int at = lua_gettop(L);
     push_plain(L, at);
     description d;
@@ -190,7 +184,7 @@ static void read_pipeline(lua_State *L, const tperf_heap *heap, tperf_pipeline *
         .open = d.open,
         .placed = d.placed,
         .folded = d.folded,
-        .picked = picked,
+        .picked = all->picked,
     };
     const double *in_flight = push_numbers(L, at + 2, (size_t)d.pp);
     tperf_error error;
@@ -198,12 +192,11 @@ static void read_pipeline(lua_State *L, const tperf_heap *heap, tperf_pipeline *
     bool tried = false;
     do {
         tperf_pipeline_release(pipeline);
-        pipeline->dealt = read_dealt(L, at + 3, heap, d.pp * d.virtual_stages);
+        pipeline->dealt = read_dealt(L, at + 3, &all->heap, d.pp * d.virtual_stages);
         if (!pipeline->dealt && !lua_isnil(L, at + 3))
             status = tperf_error_set(&error, TPERF_NO_MEMORY, "not enough memory for a pipeline");
         else
-            status =
-                tperf_pipeline_split(pipeline, heap, runs, n_runs, has_ends, in_flight, &error);
+            status = tperf_pipeline_split(pipeline, &all->heap, &all->layers, in_flight, &error);
     } while (tperf_bind_try_again(L, status, &tried));
     if (status != TPERF_OK) tperf_bind_raise(L, &error);
     lua_settop(L, at);
@@ -223,11 +216,10 @@ static tperf_picked read_picked(lua_State *L, int index, int kinds) {
 }
 
 static int new_pipelines(lua_State *L) {
-    size_t n_runs;
     int kinds = 0;
     lua_settop(L, 4);
-    const tperf_run *runs = push_runs(L, 1, &n_runs, &kinds);
-    bool has_ends = lua_toboolean(L, 2);
+    tperf_model_layers layers = {.has_ends = lua_toboolean(L, 2)};
+    layers.runs = push_runs(L, 1, &layers.n_runs, &kinds);
     int runs_index = lua_gettop(L);
     size_t n = tperf_bind_push_list(L, 3, "the pipelines");
     lua_replace(L, 3);
@@ -236,9 +228,7 @@ static int new_pipelines(lua_State *L) {
     p->heap = tperf_bind_heap(L);
     p->picked = read_picked(L, 4, kinds);
     p->kinds = p->picked.twin + kinds;
-    p->runs = runs;
-    p->n_runs = n_runs;
-    p->has_ends = has_ends;
+    p->layers = layers;
     lua_pushvalue(L, runs_index);
     lua_setiuservalue(L, -2, 1);
     luaL_setmetatable(L, type_name);
@@ -246,7 +236,7 @@ static int new_pipelines(lua_State *L) {
         lua_rawgeti(L, 3, (lua_Integer)p->n + 1);
         luaL_checktype(L, -1, LUA_TTABLE);
         p->n++; // before it is filled, so that a failure releases it
-        read_pipeline(L, &p->heap, &p->list[p->n - 1], runs, n_runs, has_ends, p->picked);
+        read_pipeline(L, p, &p->list[p->n - 1]);
         lua_pop(L, 1);
     }
     return 1;

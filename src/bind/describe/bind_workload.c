@@ -10,19 +10,18 @@
 //   workload(grid, sizes, boundary_bytes, sections, boundary_parts = 1) -> workload
 //     sizes: list of integers, of the grid's own axes; sections: each kind of layer, then first, then last: lists of
 //     blocks, of lists to make them of, and of lists { name =, block … } of several by one name
-//   workload:ops(section, system, rules, fast, panels, serves, software)   list of records, as tperf.layer documents
-//       them
+//   workload:ops(section, platform, fast, panels = 1)   list of records, as tperf.layer documents them
 //   workload:served(the same) -> others, by_keys, kernels   a section's forward pass in a serving engine: seconds of the
 //       ops whose cost grows with the keys that tokens see, and of all others; kernels that its host launches
 //   #workload   the number of its ops
-//   and the methods of bind_iteration.c
+//   candidate:ops(section)   the same, of a candidate of a job (bind/question/candidate.h)
 #include <limits.h>
 #include <string.h>
 
 #include "bind/bind.h"
 #include "bind/fields.h"
 #include "bind/model_args.h"
-#include "bind/question/setting.h"
+#include "bind/question/candidate.h"
 
 static const char type_name[] = "tperf.workload";
 
@@ -344,14 +343,21 @@ static int new_workload(lua_State *L) {
     return 1;
 }
 
-static void push_pass(lua_State *L, const tperf_workload *workload, const tperf_op *op,
-                      const tperf_pass *pass, const tperf_pass_cost *cost,
-                      const tperf_placement *placement, const tperf_platform *on) {
+// A section of a workload, and what its ops run on.
+typedef struct pricing {
+    const tperf_workload *workload;
+    size_t begin, end;
+    tperf_placement placement;
+    tperf_platform on;
+} pricing;
+
+static void push_pass(lua_State *L, const pricing *p, const tperf_op *op, const tperf_pass *pass,
+                      const tperf_pass_cost *cost) {
     lua_createtable(L, 0, 9);
     tperf_fields_set(L, "tensor_flops", pass->tensor_flops);
     tperf_fields_set(L, "vector_flops", pass->vector_flops);
-    tperf_fields_set(L, "equivalent_flops", tperf_pass_equivalent_flops(op, pass, on->system));
-    double panels = op->panels ? (double)placement->panels : 1;
+    tperf_fields_set(L, "equivalent_flops", tperf_pass_equivalent_flops(op, pass, p->on.system));
+    double panels = op->panels ? (double)p->placement.panels : 1;
     tperf_fields_set(L, "bytes", pass->bytes + panels * pass->bytes_per_panel);
     tperf_fields_set(L, "time", cost->time);
     tperf_fields_set(L, "compute_time", cost->compute);
@@ -360,60 +366,10 @@ static void push_pass(lua_State *L, const tperf_workload *workload, const tperf_
     lua_createtable(L, pass->n_comms, 0);
     for (int i = 0; i < pass->n_comms; i++) {
         const tperf_comm *comm = &pass->comms[i];
-        tperf_bind_push_op_comm(L, workload, op, comm, on, placement);
+        tperf_bind_push_op_comm(L, p->workload, op, comm, &p->on, &p->placement);
         lua_rawseti(L, -2, i + 1);
     }
     lua_setfield(L, -2, "comms");
-}
-
-static void push_op(lua_State *L, const tperf_workload *workload, size_t index,
-                    const tperf_op_cost *cost, const tperf_placement *placement,
-                    const tperf_platform *on) {
-    const tperf_op *op = workload->ops[index];
-    lua_createtable(L, 0, 8);
-    lua_pushstring(L, op->name);
-    lua_setfield(L, -2, "name");
-    lua_pushstring(L, tperf_workload_block(workload, index));
-    lua_setfield(L, -2, "block");
-    tperf_fields_set(L, "weight_bytes", op->weight_bytes + op->copy_bytes);
-    bool narrow = op->product.read_bytes > 0; // gradients stay in the op's dtype
-    double gradients = narrow ? op->parameters * tperf_dtype_bytes(op->dtype) : op->weight_bytes;
-    tperf_fields_set(L, "weight_grad_bytes", op->frozen ? 0 : gradients);
-    tperf_fields_set(L, "saved_bytes", op->saved_bytes);
-    push_pass(L, workload, op, &op->forward, &cost->forward, placement, on);
-    lua_setfield(L, -2, "forward");
-    push_pass(L, workload, op, &op->backward, &cost->backward, placement, on);
-    lua_setfield(L, -2, "backward");
-}
-
-// A section and what its ops run on.
-typedef struct pricing {
-    const tperf_workload *workload;
-    size_t begin, end;
-    tperf_system system;
-    tperf_rules rules;
-    tperf_software software;
-    tperf_placement placement;
-    tperf_platform on;
-} pricing;
-
-// Reads the arguments of the methods below.
-static void check_pricing(lua_State *L, pricing *p) {
-    p->workload = tperf_bind_check_workload(L, 1);
-    lua_Integer number = luaL_checkinteger(L, 2);
-    luaL_argcheck(L, number >= 1 && number <= p->workload->n_kinds + 2, 2, "no such section");
-    p->begin = tperf_section_begin(p->workload, (int)number - 1);
-    p->end = p->workload->section_end[number - 1];
-    p->placement = (tperf_placement){.panels = luaL_checkinteger(L, 6)};
-    tperf_bind_check_system(L, 3, &p->system);
-    p->system.serves = lua_toboolean(L, 7);
-    tperf_bind_check_rules(L, 4, &p->rules);
-    tperf_bind_check_software(L, 8, &p->software, &p->system);
-    p->on = (tperf_platform){&p->system, &p->rules, &p->software, NULL};
-    tperf_bind_check_placement(L, 5, p->workload, &p->placement);
-    tperf_error error;
-    if (tperf_workload_check_system(p->workload, &p->system, &error) != TPERF_OK)
-        tperf_bind_raise(L, &error);
 }
 
 static tperf_op_cost cost_of(const pricing *p, size_t index) {
@@ -422,21 +378,71 @@ static tperf_op_cost cost_of(const pricing *p, size_t index) {
     return tperf_op_cost_of(op, &work, &p->on, p->workload->sizes, &p->placement);
 }
 
-static int workload_ops(lua_State *L) {
-    pricing p;
-    check_pricing(L, &p);
+static void push_op(lua_State *L, const pricing *p, size_t index) {
+    const tperf_op *op = p->workload->ops[index];
+    tperf_op_cost cost = cost_of(p, index);
+    lua_createtable(L, 0, 8);
+    lua_pushstring(L, op->name);
+    lua_setfield(L, -2, "name");
+    lua_pushstring(L, tperf_workload_block(p->workload, index));
+    lua_setfield(L, -2, "block");
+    tperf_fields_set(L, "weight_bytes", op->weight_bytes + op->copy_bytes);
+    bool narrow = op->product.read_bytes > 0; // gradients stay in the op's dtype
+    double gradients = narrow ? op->parameters * tperf_dtype_bytes(op->dtype) : op->weight_bytes;
+    tperf_fields_set(L, "weight_grad_bytes", op->frozen ? 0 : gradients);
+    tperf_fields_set(L, "saved_bytes", op->saved_bytes);
+    push_pass(L, p, op, &op->forward, &cost.forward);
+    lua_setfield(L, -2, "forward");
+    push_pass(L, p, op, &op->backward, &cost.backward);
+    lua_setfield(L, -2, "backward");
+}
+
+// Reads the number of a section, at 2, into what is to be priced on a platform.
+static pricing pricing_of(lua_State *L, const tperf_workload *workload, tperf_platform on) {
+    pricing p = {.workload = workload, .on = on};
+    lua_Integer number = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, number >= 1 && number <= workload->n_kinds + 2, 2, "no such section");
+    p.begin = tperf_section_begin(workload, (int)number - 1);
+    p.end = workload->section_end[number - 1];
+    tperf_error error;
+    if (tperf_workload_check_system(workload, on.system, &error) != TPERF_OK)
+        tperf_bind_raise(L, &error);
+    return p;
+}
+
+// Reads the arguments of a workload's methods: section, platform, fast, panels.
+static pricing check_pricing(lua_State *L) {
+    const tperf_workload *workload = tperf_bind_check_workload(L, 1);
+    tperf_placement placement = {.panels = luaL_optinteger(L, 5, 1)};
+    pricing p = pricing_of(L, workload, tperf_bind_on(tperf_bind_check_platform(L, 3)));
+    tperf_bind_check_placement(L, 4, workload, &placement);
+    p.placement = placement;
+    return p;
+}
+
+static int push_ops(lua_State *L, const pricing *p) {
     lua_newtable(L);
-    for (size_t i = p.begin; i < p.end; i++) {
-        tperf_op_cost cost = cost_of(&p, i);
-        push_op(L, p.workload, i, &cost, &p.placement, &p.on);
-        lua_rawseti(L, -2, (lua_Integer)(i - p.begin) + 1);
+    for (size_t i = p->begin; i < p->end; i++) {
+        push_op(L, p, i);
+        lua_rawseti(L, -2, (lua_Integer)(i - p->begin) + 1);
     }
     return 1;
 }
 
+static int workload_ops(lua_State *L) {
+    pricing p = check_pricing(L);
+    return push_ops(L, &p);
+}
+
+int tperf_bind_candidate_ops(lua_State *L) {
+    const tperf_bind_candidate *c = tperf_bind_check_candidate(L, 1);
+    pricing p = pricing_of(L, c->workload, c->job.on);
+    p.placement = c->candidate.placement;
+    return push_ops(L, &p);
+}
+
 static int workload_served(lua_State *L) {
-    pricing p;
-    check_pricing(L, &p);
+    pricing p = check_pricing(L);
     double by_keys = 0, others = 0;
     lua_Integer kernels = 0;
     for (size_t i = p.begin; i < p.end; i++) {
@@ -471,7 +477,6 @@ void tperf_bind_block_on_line(lua_State *L) {
 void tperf_bind_workload(lua_State *L) {
     luaL_newmetatable(L, type_name);
     luaL_newlib(L, methods);
-    tperf_bind_iteration(L);
     lua_setfield(L, -2, "__index");
     lua_pushcfunction(L, count_of_ops);
     lua_setfield(L, -2, "__len");

@@ -1,11 +1,11 @@
-// bind_audit.c: workload:audit(system, rules, training, pipelines, run, fast, software): the breakdown of an
-// iteration's parts, as lua/tperf/question/train/sum.lua reads it; and the records of collectives.
+// bind_audit.c: candidate:audit(): the breakdown of an iteration's parts, as lua/tperf/question/train/sum.lua reads it;
+// and the records of collectives.
 #include <math.h>
 
 #include "bind/bind.h"
 #include "bind/fields.h"
 #include "bind/model_args.h"
-#include "bind/question/setting.h"
+#include "bind/question/candidate.h"
 
 static void set_text(lua_State *L, const char *name, const char *text) {
     lua_pushstring(L, text);
@@ -22,18 +22,25 @@ static void set_integer(lua_State *L, const char *name, int64_t value) {
     lua_setfield(L, -2, name);
 }
 
-// A collective in `panels` parts; seconds and bytes are totals.
-static void push_comm(lua_State *L, tperf_collective kind, double bytes, tperf_group group,
-                      tperf_route route, double panels, double seconds) {
+// A collective; seconds and bytes are those of all its parts.
+typedef struct routed {
+    tperf_collective kind;
+    double bytes;
+    tperf_group group;
+    tperf_route route;
+    double seconds;
+} routed;
+
+static void push_comm(lua_State *L, const routed *c) {
     lua_createtable(L, 0, 12);
-    set_text(L, "kind", tperf_collective_names[kind]);
-    tperf_fields_set(L, "bytes", bytes);
-    set_integer(L, "gpus", group.size);
-    set_integer(L, "fast", group.fast);
-    tperf_fields_set(L, "time", seconds);
-    tperf_fields_set(L, "fast_bytes", panels * route.fast_bytes);
-    tperf_fields_set(L, "nic_bytes", panels * route.nic_bytes);
-    set_text(L, "algorithm", route.algorithm);
+    set_text(L, "kind", tperf_collective_names[c->kind]);
+    tperf_fields_set(L, "bytes", c->bytes);
+    set_integer(L, "gpus", c->group.size);
+    set_integer(L, "fast", c->group.fast);
+    tperf_fields_set(L, "time", c->seconds);
+    tperf_fields_set(L, "fast_bytes", c->route.fast_bytes);
+    tperf_fields_set(L, "nic_bytes", c->route.nic_bytes);
+    set_text(L, "algorithm", c->route.algorithm);
 }
 
 void tperf_bind_push_op_comm(lua_State *L, const tperf_workload *workload, const tperf_op *op,
@@ -43,27 +50,29 @@ void tperf_bind_push_op_comm(lua_State *L, const tperf_workload *workload, const
     tperf_group group = {workload->sizes[comm->axis_index], placement->fast[comm->axis_index]};
     double seconds = panels * tperf_comm_time(comm, on, workload->sizes, placement, panels);
     tperf_route route = tperf_comm_route(comm, on, group, panels);
-    push_comm(L, comm->kind, comm->bytes, group, route, panels, seconds);
+    route.fast_bytes *= panels;
+    route.nic_bytes *= panels;
+    push_comm(L, &(routed){comm->kind, comm->bytes, group, route, seconds});
     set_text(L, "axis", comm->axis);
     set_flag(L, "beside", comm->beside);
     if (tperf_comm_is_once(comm)) set_flag(L, "once", true);
 }
 
 // Pushes the exchange of one layer of a section: its collectives, and the hidden and exposed parts of their sum.
-static void push_exchange(lua_State *L, const tperf_setting *s, const tperf_workload *workload,
-                          const tperf_layer_cost *costs, const tperf_exchange *exchange,
-                          const tperf_exposure *exposures, int section) {
+static void push_exchange(lua_State *L, const tperf_plan *plan, int section,
+                          const tperf_exchange *exchange, tperf_exposure e) {
     tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX];
-    const tperf_exposure e = exposures[section];
-    int n = tperf_replica_comms_of(&s->candidate, &s->job, workload, costs, section, comms);
+    const tperf_platform *on = &plan->job->on;
+    int n = tperf_replica_comms_of(plan, section, comms);
     lua_createtable(L, 0, 5);
     lua_createtable(L, n, 0);
     int kept = 0;
     for (int i = 0; i < n; i++) {
         if (comms[i].bytes == 0 || comms[i].group.size == 1) continue;
-        tperf_route route = tperf_collective_route(&s->system, &s->rules, comms[i].kind,
+        tperf_route route = tperf_collective_route(on->system, on->rules, comms[i].kind,
                                                    comms[i].bytes, comms[i].group);
-        push_comm(L, comms[i].kind, comms[i].bytes, comms[i].group, route, 1, comms[i].seconds);
+        push_comm(
+            L, &(routed){comms[i].kind, comms[i].bytes, comms[i].group, route, comms[i].seconds});
         set_text(L, "what", comms[i].gathers ? "gather weights" : "reduce gradients");
         set_flag(L, "experts", comms[i].experts);
         if (comms[i].parts != 1) tperf_fields_set(L, "parts", comms[i].parts);
@@ -75,10 +84,10 @@ static void push_exchange(lua_State *L, const tperf_setting *s, const tperf_work
     tperf_fields_set(L, "reduce_hidden", e.hidden_reduce);
     tperf_fields_set(L, "reduce_late", e.reduce);
     if (exchange->update > 0) tperf_fields_set(L, "update", exchange->update);
-    if (costs[section].backward.once > 0)
-        tperf_fields_set(L, "replicated", costs[section].backward.once);
-    if (section < workload->n_kinds) return;
-    double tied = tperf_tied_time_of(&s->candidate, &s->job, workload, costs);
+    double once = plan->costs[section].backward.once;
+    if (once > 0) tperf_fields_set(L, "replicated", once);
+    if (section < plan->workload->n_kinds) return;
+    double tied = tperf_tied_time_of(plan);
     if (tied > 0) tperf_fields_set(L, "tied", tied);
 }
 
@@ -112,9 +121,12 @@ static void set_passes(lua_State *L, const char *name, const tperf_stage_time *t
 }
 
 // Pushes the average hop between stages, and both kinds of links.
-static void push_messages(lua_State *L, const tperf_setting *s, const tperf_workload *workload) {
-    tperf_hop hop = tperf_hop_times(&s->job, workload);
-    int64_t pp = s->candidate.pipeline->pp, fast = s->candidate.placement.fast[TPERF_AXIS_STAGES];
+static void push_messages(lua_State *L, const tperf_plan *plan) {
+    const tperf_candidate *candidate = plan->candidate;
+    const tperf_workload *workload = plan->workload;
+    const tperf_platform *on = &plan->job->on;
+    tperf_hop hop = tperf_hop_times(plan->job, workload);
+    int64_t pp = candidate->pipeline->pp, fast = candidate->placement.fast[TPERF_AXIS_STAGES];
     double links = (double)pp - 1, slow = fast == 1 ? links : trunc((double)pp / (double)fast - 1);
     const struct {
         const char *name;
@@ -125,21 +137,22 @@ static void push_messages(lua_State *L, const tperf_setting *s, const tperf_work
     lua_createtable(L, 2, 4);
     for (int i = 0; i < 2; i++) {
         if (pp == 1 || tiers[i].links == 0) continue;
-        bool costs = i == 0 || fast == 1 || s->rules.slow_pipeline_links_cost;
+        bool costs = i == 0 || fast == 1 || on->rules->slow_pipeline_links_cost;
         tperf_route route =
-            tperf_collective_route(&s->system, &s->rules, TPERF_SEND, bytes, tiers[i].group);
-        push_comm(L, TPERF_SEND, bytes, tiers[i].group, route, 1, costs ? tiers[i].seconds : 0);
+            tperf_collective_route(on->system, on->rules, TPERF_SEND, bytes, tiers[i].group);
+        push_comm(
+            L, &(routed){TPERF_SEND, bytes, tiers[i].group, route, costs ? tiers[i].seconds : 0});
         tperf_fields_set(L, "links", tiers[i].links);
         lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
     }
     tperf_fields_set(L, "gather", pp > 1 ? hop.gather : 0);
     tperf_fields_set(L, "host", pp > 1 ? hop.host : 0);
-    double time = tperf_hop_time(&s->candidate, &s->job, hop);
-    tperf_message message = tperf_message_of(s->candidate.pipeline, &s->job, time);
+    double time = tperf_hop_time(candidate, plan->job, hop);
+    tperf_message message = tperf_message_of(candidate->pipeline, plan->job, time);
     tperf_fields_set(L, "time", time);
     tperf_fields_set(L, "kept", message.pair / 2);
     tperf_fields_set(L, "way", message.way);
-    tperf_fields_set(L, "ways", s->candidate.pipeline->ways);
+    tperf_fields_set(L, "ways", candidate->pipeline->ways);
 }
 
 // The launches of each section's layer, and what they take beyond its passes.
@@ -199,63 +212,71 @@ static void push_orthogonal(lua_State *L, tperf_orthogonal update) {
     lua_setfield(L, -2, "update");
 }
 
-static int workload_audit(lua_State *L) {
-    tperf_setting s;
-    tperf_error error;
-    tperf_layer_cost costs[TPERF_SECTIONS_MAX];
+// Pushes the stage that waits for its replicas.
+static void push_waiting(lua_State *L, const tperf_plan *plan, const tperf_iteration *t,
+                         const tperf_exposure *exposures) {
+    tperf_exposure e = tperf_stage_exposure(t->waiting, plan->workload, exposures);
+    push_stage(L, t->waiting, plan->workload);
+    push_layers(L, plan->candidate->pipeline, t->waiting, plan->workload);
+    lua_setfield(L, -2, "passed");
+    tperf_fields_set(L, "slack", t->slack);
+    tperf_fields_set(L, "first_gather", e.first_gather);
+    tperf_fields_set(L, "first_reduce", e.first_reduce);
+}
+
+// Adds what the exchanges with replicas take.
+static void set_exchanges(lua_State *L, const tperf_plan *plan, const tperf_iteration *t) {
     tperf_exchange exchanges[TPERF_SECTIONS_MAX];
     tperf_exposure exposures[TPERF_SECTIONS_MAX];
-    const tperf_workload *workload = tperf_bind_read_setting(L, &s);
-    if (tperf_workload_check_system(workload, &s.system, &error) != TPERF_OK)
-        return tperf_bind_raise(L, &error);
-    tperf_workload_time(workload, &s.job.on, &s.candidate.placement, NULL, costs);
-    tperf_exchange_times(&s.candidate, &s.job, workload, costs, exchanges);
-    tperf_iteration t = tperf_iteration_of(&s.candidate, &s.job, workload, costs);
-    lua_createtable(L, 0, 24);
-    set_pipeline(L, s.candidate.pipeline, &t);
-    push_layers(L, s.candidate.pipeline, t.pipeline.busiest, workload);
-    lua_setfield(L, -2, "layers");
-    tperf_exposures_of(&s.candidate, &s.job, workload, costs, exchanges, t.optimizer, exposures);
-    if (t.waiting) {
-        tperf_exposure e = tperf_stage_exposure(t.waiting, workload, exposures);
-        push_stage(L, t.waiting, workload);
-        push_layers(L, s.candidate.pipeline, t.waiting, workload);
-        lua_setfield(L, -2, "passed");
-        tperf_fields_set(L, "slack", t.slack);
-        tperf_fields_set(L, "first_gather", e.first_gather);
-        tperf_fields_set(L, "first_reduce", e.first_reduce);
+    int n = plan->workload->n_kinds + 2;
+    tperf_exchange_times(plan, exchanges);
+    tperf_exposures_of(plan, exchanges, t->optimizer, exposures);
+    if (t->waiting) {
+        push_waiting(L, plan, t, exposures);
         lua_setfield(L, -2, "waiting");
     }
-    lua_createtable(L, workload->n_kinds + 2, 0);
-    for (int i = 0; i < workload->n_kinds + 2; i++) {
-        push_exchange(L, &s, workload, costs, &exchanges[i], exposures, i);
+    lua_createtable(L, n, 0);
+    for (int i = 0; i < n; i++) {
+        push_exchange(L, plan, i, &exchanges[i], exposures[i]);
         lua_rawseti(L, -2, i + 1);
     }
     lua_setfield(L, -2, "exchanges");
-    push_messages(L, &s, workload);
-    lua_setfield(L, -2, "messages");
-    double hop = tperf_hop_time(&s.candidate, &s.job, tperf_hop_times(&s.job, workload));
-    tperf_fields_set(
-        L, "least",
-        tperf_iteration_least(&s.candidate, &s.job, workload, costs, exchanges, hop, t.optimizer));
-    push_launches(L, workload, costs);
-    lua_setfield(L, -2, "launches");
-    tperf_fields_set(L, "host", tperf_launch_time(&s.job.on, 1));
-    tperf_fields_set(L, "bare_call", tperf_bare_calls_time(&s.job.on, 1));
-    tperf_fields_set(L, "step_calls", s.software.step_calls);
-    tperf_fields_set(L, "optimizer_bytes",
-                     tperf_optimizer_bytes(&s.candidate, &s.job, workload, costs));
-    tperf_fields_set(L, "optimizer_part", s.software.optimizer);
-    set_flag(L, "gathers_each", tperf_gathers_each(&s.candidate, &s.training));
-    set_flag(L, "reduces_each", tperf_reduces_each(&s.candidate, &s.training));
-    set_flag(L, "gathers_again", s.candidate.zero >= 3 && s.training.reshards > 0);
-    push_orthogonal(L, tperf_orthogonal_of(&s.candidate, &s.job, workload, costs));
-    push_host_update(L, tperf_optimizer_host(&s.candidate, &s.job, workload, costs));
-    tperf_fields_set(L, "hbm", s.system.accelerator.hbm.bandwidth);
-    return 1;
+    double hop =
+        tperf_hop_time(plan->candidate, plan->job, tperf_hop_times(plan->job, plan->workload));
+    tperf_fields_set(L, "least", tperf_iteration_least(plan, exchanges, hop, t->optimizer));
+    const tperf_candidate *candidate = plan->candidate;
+    const tperf_training *training = plan->job->training;
+    set_flag(L, "gathers_each", tperf_gathers_each(candidate, training));
+    set_flag(L, "reduces_each", tperf_reduces_each(candidate, training));
+    set_flag(L, "gathers_again", candidate->zero >= 3 && training->reshards > 0);
 }
 
-void tperf_bind_audit(lua_State *L) {
-    lua_pushcfunction(L, workload_audit);
-    lua_setfield(L, -2, "audit");
+// Adds the optimizer's step, and what the host's calls take.
+static void set_step(lua_State *L, const tperf_plan *plan) {
+    const tperf_platform *on = &plan->job->on;
+    push_launches(L, plan->workload, plan->costs);
+    lua_setfield(L, -2, "launches");
+    tperf_fields_set(L, "host", tperf_launch_time(on, 1));
+    tperf_fields_set(L, "bare_call", tperf_bare_calls_time(on, 1));
+    tperf_fields_set(L, "step_calls", on->software->step_calls);
+    tperf_fields_set(L, "optimizer_bytes", tperf_optimizer_bytes(plan));
+    tperf_fields_set(L, "optimizer_part", on->software->optimizer);
+    push_orthogonal(L, tperf_orthogonal_of(plan));
+    push_host_update(L, tperf_optimizer_host(plan));
+    tperf_fields_set(L, "hbm", on->system->accelerator.hbm.bandwidth);
+}
+
+int tperf_bind_candidate_audit(lua_State *L) {
+    tperf_layer_cost costs[TPERF_SECTIONS_MAX];
+    const tperf_plan plan = tperf_bind_plan(L, costs);
+    tperf_iteration t = tperf_iteration_of(&plan);
+    lua_createtable(L, 0, 24);
+    set_pipeline(L, plan.candidate->pipeline, &t);
+    push_layers(L, plan.candidate->pipeline, t.pipeline.busiest, plan.workload);
+    lua_setfield(L, -2, "layers");
+    set_exchanges(L, &plan, &t);
+    push_messages(L, &plan);
+    lua_setfield(L, -2, "messages");
+    set_step(L, &plan);
+    return 1;
 }

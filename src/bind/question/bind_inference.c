@@ -1,16 +1,18 @@
 // bind_inference.c: inference on one replica, see tperf/inference.h.
 //   tperf.core.decode(keys, workloads) -> decode     one step, laid out for each of an ascending list of numbers of
 //       keys
-//   decode:ops(section, system, rules, fast, first, last)   records of the section's ops, averaged over the steps with
+//   decode:ops(section, platform, fast, first, last)   records of the section's ops, averaged over the steps with
 //     first … last keys, like workload:ops for their forward pass
-//   tperf.core.infer(system, rules, pipelines, prefill, decode or nil, single, caches, placements, run) -> record, n
-//     caches: for each kind of layer { token_bytes =, most_tokens =, state_bytes = }
+//   tperf.core.infer(platform, shape, placements, run) -> record, n
+//     shape: { pipelines =, prefill =, decode = (or nil), single =, caches = for each kind of layer { token_bytes =,
+//     most_tokens =, state_bytes = } }
 //     placements: a list to choose from; the n-th is the chosen one
 #include <string.h>
 
 #include "bind/bind.h"
 #include "bind/fields.h"
 #include "bind/model_args.h"
+#include "bind/platform.h"
 #include "tperf/inference.h"
 
 static const char type_name[] = "tperf.decode";
@@ -81,23 +83,20 @@ static int decode_ops(lua_State *L) {
     lua_Integer number = luaL_checkinteger(L, 2);
     luaL_argcheck(L, number >= 1 && number <= workload->n_kinds + 2, 2, "no such section");
     int section = (int)number - 1;
-    tperf_system system;
-    tperf_rules rules;
+    const tperf_bind_platform *platform = tperf_bind_check_platform(L, 3);
     tperf_placement placement = {.panels = 1};
-    tperf_bind_check_system(L, 3, &system);
-    system.serves = true;
-    tperf_bind_check_rules(L, 4, &rules);
-    tperf_bind_check_placement(L, 5, workload, &placement);
-    double first = luaL_checknumber(L, 6), last = luaL_checknumber(L, 7);
+    tperf_bind_check_placement(L, 4, workload, &placement);
+    double first = luaL_checknumber(L, 5), last = luaL_checknumber(L, 6);
     bool laid_out =
         first >= decode->keys[0] && last >= first && last <= decode->keys[decode->n - 1];
-    luaL_argcheck(L, laid_out, 6, "no such steps");
-    op_steps o = {decode, {&system, &rules, &tperf_software_none, NULL}, &placement, 0};
+    luaL_argcheck(L, laid_out, 5, "no such steps");
+    op_steps o = {decode, tperf_bind_on(platform), &placement, 0};
     lua_newtable(L);
     size_t begin = tperf_section_begin(workload, section);
     for (o.op = begin; o.op < workload->section_end[section]; o.op++) {
         double sum[TPERF_STEP_VALUES];
-        tperf_decode_sum(decode, first, last, TPERF_STEP_VALUES, op_step, &o, sum);
+        tperf_decode_sum(decode, first, last, &(tperf_step_values){op_step, &o, TPERF_STEP_VALUES},
+                         sum);
         lua_createtable(L, 0, 10);
         lua_pushstring(L, workload->ops[o.op]->name);
         lua_setfield(L, -2, "name");
@@ -219,56 +218,68 @@ static void check_placements(lua_State *L, int index, tperf_inference *s) {
     s->placements = list;
 }
 
-static bool holds(lua_State *L, int decode, int slot, int index) {
-    lua_getiuservalue(L, decode, slot);
+// The arguments of `infer` on the stack, and the fields of its shape.
+enum { PLATFORM = 1, PLACEMENTS, RUN, PIPELINES, PREFILL, DECODE, SINGLE, CACHES };
+
+// Whether the decode keeps the value at index; makes it keep it.
+static bool keeps(lua_State *L, int slot, int index) {
+    lua_getiuservalue(L, DECODE, slot);
     bool same = lua_rawequal(L, -1, index);
     lua_pop(L, 1);
     return same;
 }
 
-static void hold(lua_State *L, int decode, int slot, int index) {
+static void keep(lua_State *L, int slot, int index) {
     lua_pushvalue(L, index);
-    lua_setiuservalue(L, decode, slot);
+    lua_setiuservalue(L, DECODE, slot);
 }
 
-// What is known of the decode at 5 with the pipelines at 3 and the prefill at 4; it stays on the stack. Only the first
-// token is wanted of a question without one: nothing is kept.
+// What is known of the decode with the pipelines and the prefill; it stays on the stack. Only the first token is wanted
+// of a question without a decode: nothing is kept.
 static tperf_inference_memo *push_known(lua_State *L, const tperf_inference *s) {
-    bool known = s->decode && holds(L, 5, KNOWN_PIPELINES, 3) && holds(L, 5, KNOWN_PREFILL, 4);
+    bool known =
+        s->decode && keeps(L, KNOWN_PIPELINES, PIPELINES) && keeps(L, KNOWN_PREFILL, PREFILL);
     if (known) {
-        lua_getiuservalue(L, 5, KNOWN);
+        lua_getiuservalue(L, DECODE, KNOWN);
         return lua_touserdata(L, -1);
     }
     size_t size = tperf_inference_memo_size(s);
     tperf_inference_memo *made = lua_newuserdatauv(L, size, 0);
     memset(made, 0, size);
     if (!s->decode) return made;
-    hold(L, 5, KNOWN_PIPELINES, 3);
-    hold(L, 5, KNOWN_PREFILL, 4);
-    hold(L, 5, KNOWN, lua_gettop(L));
+    keep(L, KNOWN_PIPELINES, PIPELINES);
+    keep(L, KNOWN_PREFILL, PREFILL);
+    keep(L, KNOWN, lua_gettop(L));
     return made;
 }
 
+// Replaces the shape at 2 by its fields, after all arguments.
+static void open_shape(lua_State *L) {
+    static const char *const names[] = {"pipelines", "prefill", "decode", "single", "caches"};
+    luaL_checktype(L, 2, LUA_TTABLE);
+    for (int i = 0; i < 5; i++)
+        tperf_bind_raw_field(L, 2, names[i]);
+    lua_remove(L, 2);
+}
+
 static int serve(lua_State *L) {
-    tperf_system system;
-    tperf_rules rules;
     run r;
     size_t n;
     tperf_cache caches[TPERF_KINDS_MAX];
-    tperf_inference s = {.on = {&system, &rules, &tperf_software_none, NULL}, .caches = caches};
-    tperf_bind_check_system(L, 1, &system);
-    system.serves = true;
-    tperf_bind_check_rules(L, 2, &rules);
-    s.pipeline = tperf_bind_check_pipelines(L, 3, &n);
+    lua_settop(L, 4);
+    open_shape(L);
+    const tperf_platform on = tperf_bind_on(tperf_bind_check_platform(L, PLATFORM));
+    tperf_inference s = {.on = on, .caches = caches};
+    s.pipeline = tperf_bind_check_pipelines(L, PIPELINES, &n);
     if (n != 1) tperf_bind_fail(L, "infer: one pipeline is needed");
-    s.prefill = tperf_bind_check_workload(L, 4);
-    if (!lua_isnil(L, 5)) s.decode = luaL_checkudata(L, 5, type_name);
-    s.single = tperf_bind_check_workload(L, 6);
-    read_caches(L, 7, s.prefill->n_kinds, caches);
+    s.prefill = tperf_bind_check_workload(L, PREFILL);
+    if (!lua_isnil(L, DECODE)) s.decode = luaL_checkudata(L, DECODE, type_name);
+    s.single = tperf_bind_check_workload(L, SINGLE);
+    read_caches(L, CACHES, s.prefill->n_kinds, caches);
     check_workloads(L, &s);
-    tperf_bind_check_kinds(L, 3, s.prefill);
-    check_placements(L, 8, &s);
-    tperf_fields_read(L, 9, "infer", run_fields, &r);
+    tperf_bind_check_kinds(L, PIPELINES, s.prefill);
+    check_placements(L, PLACEMENTS, &s);
+    tperf_fields_read(L, RUN, "infer", run_fields, &r);
     check_run(L, &r, &s);
     s.batch = r.batch;
     s.prefill_batch = r.prefill_batch;
@@ -278,9 +289,9 @@ static int serve(lua_State *L) {
     s.generate = r.generate;
     s.reserved = r.reserved;
     tperf_error error;
-    if (tperf_workload_check_system(s.prefill, &system, &error) != TPERF_OK ||
+    if (tperf_workload_check_system(s.prefill, on.system, &error) != TPERF_OK ||
         (s.decode &&
-         tperf_workload_check_system(s.decode->workloads[0], &system, &error) != TPERF_OK))
+         tperf_workload_check_system(s.decode->workloads[0], on.system, &error) != TPERF_OK))
         return tperf_bind_raise(L, &error);
     s.known = push_known(L, &s);
     tperf_inference_result service = tperf_infer(&s);

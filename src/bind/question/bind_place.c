@@ -1,13 +1,13 @@
-// bind_place.c: a method of a workload: the fastest placement of one way to run it, see tperf/search.h.
-//   workload:place(system, rules, training, pipelines, run, demanded, software, panels) -> fast, panels; nil if there is
-//     none. run: { gpus =, global_batch =, dp =, micro_batch =, zero = }; demanded: the placements of dp, pp and the
-//     workload's axes, 0: any; panels: list of the numbers to try; fast: as workload:iteration takes it
+// bind_place.c: a method of a job: the fastest placement of one way to run a workload, see tperf/search.h.
+//   job:place(workload, run, demanded, panels) -> fast, panels; nil if there is none
+//     run: { gpus =, global_batch =, dp =, micro_batch =, zero = }; demanded: the placements of dp, pp and the workload's
+//     axes, 0: any; panels: list of the numbers to try; fast: as job:candidate takes it
 #include <string.h>
 
 #include "bind/bind.h"
 #include "bind/fields.h"
 #include "bind/model_args.h"
-#include "bind/question/setting.h"
+#include "bind/question/candidate.h"
 #include "tperf/search.h"
 
 typedef struct run {
@@ -56,15 +56,19 @@ static void read_demanded(lua_State *L, int index, const tperf_workload *workloa
     r->shape.fast[TPERF_AXIS_REPLICAS] = r->shape.fast[TPERF_AXIS_STAGES] = 0;
 }
 
-static void read_request(lua_State *L, const tperf_workload *workload, request *r) {
+static void read_request(lua_State *L, const tperf_bind_job *job, const tperf_workload *workload,
+                         request *r) {
     tperf_search_options *o = &r->options;
-    tperf_bind_check_system(L, 2, &r->question.system);
-    tperf_bind_check_rules(L, 3, &o->rules);
-    tperf_bind_check_training(L, 4, &o->training);
-    o->pipelines = tperf_bind_check_pipelines(L, 5, &o->n_pipelines);
-    tperf_bind_check_kinds(L, 5, workload);
-    tperf_fields_read(L, 6, "workload:place", run_fields, &r->run);
-    tperf_bind_check_software(L, 8, &o->software, &r->question.system);
+    r->question.system = job->on->system;
+    o->rules = job->on->rules;
+    o->software = job->on->software;
+    o->training = job->training;
+    o->pipelines = job->pipelines;
+    o->n_pipelines = job->n_pipelines;
+    lua_getiuservalue(L, 1, TPERF_JOB_PIPELINES);
+    tperf_bind_check_kinds(L, lua_gettop(L), workload);
+    lua_pop(L, 1);
+    tperf_fields_read(L, 3, "job:place", run_fields, &r->run);
     if (r->run.dp < 1 || r->run.micro_batch < 1 || r->run.zero < 0 || r->run.zero > 3)
         tperf_bind_fail(L, "sizes must be at least 1, the ZeRO stage from 0 to 3");
     r->question.gpus = r->run.gpus;
@@ -98,14 +102,14 @@ static tperf_status find(const request *r, tperf_found *best, bool *found, tperf
     return status;
 }
 
-static int workload_place(lua_State *L) {
+int tperf_bind_place(lua_State *L) {
     request r;
     memset(&r, 0, sizeof r);
-    lua_settop(L, 9);
-    const tperf_workload *workload = tperf_bind_check_workload(L, 1);
-    read_request(L, workload, &r);
-    read_demanded(L, 7, workload, &r);
-    read_panels(L, 9, &r.shape);
+    lua_settop(L, 5);
+    const tperf_workload *workload = tperf_bind_check_workload(L, 2);
+    read_request(L, tperf_bind_check_job(L, 1), workload, &r);
+    read_demanded(L, 4, workload, &r);
+    read_panels(L, 5, &r.shape);
     tperf_heap heap = tperf_bind_heap(L);
     r.options.heap = &heap;
     tperf_found best;
@@ -123,9 +127,4 @@ static int workload_place(lua_State *L) {
     }
     lua_pushinteger(L, best.candidate.placement.panels);
     return 2;
-}
-
-void tperf_bind_place(lua_State *L) {
-    lua_pushcfunction(L, workload_place);
-    lua_setfield(L, -2, "place");
 }

@@ -98,7 +98,8 @@ static int overlapped(lua_State *L) {
     tperf_status status;
     bool tried = false;
     do
-        status = tperf_order_add_pair(&s->order, at[0], at[1], at[2], at[3], at[4], &error);
+        status = tperf_order_add_pair(&s->order, at[0], (tperf_order_place){at[1], at[2]},
+                                      (tperf_order_place){at[3], at[4]}, &error);
     while (tperf_bind_try_again(L, status, &tried));
     return status == TPERF_OK ? 0 : tperf_bind_raise(L, &error);
 }

@@ -1,7 +1,8 @@
 // bind_search.c: tperf.core.search: the search of tperf/search.h for lua/tperf/question/search/init.lua.
-//   search.new(options, rules, training, pipelines, questions, zero, dp, accept, software) -> search
-//     options: see option_fields; questions: list of { system, gpus, global_batch, and to list what an earlier
-//     search did not: after = the last of its `open`, reached = samples per second };
+//   search.new(options, pipelines, questions, zero, dp, accept) -> search
+//     options: see option_fields; questions: list of { job, gpus, global_batch, and to list what an earlier search did
+//     not: after = the last of its `open`, reached = samples per second }; their jobs differ in the system alone and
+//     have these pipelines
 //     zero: list of ZeRO stages; dp: list or nil
 //     accept: function(question, found) -> boolean, or nil
 //   search:shapes(list) -> shapes   read once, for searches of the same pipelines; list: of series of shapes, which differ
@@ -30,6 +31,7 @@
 #include "bind/fields.h"
 #include "bind/interrupt.h"
 #include "bind/model_args.h"
+#include "bind/question/candidate.h"
 #include "bind/question/found_args.h"
 #include "bind/shape_args.h"
 #include "tperf/search.h"
@@ -176,9 +178,22 @@ static void read_reached(lua_State *L, const tperf_search_options *o, tperf_foun
     lua_pop(L, 2);
 }
 
-// Pushes the questions, with room for the candidates after which to go on behind them.
-static tperf_question *push_questions(lua_State *L, int index, int software_index, size_t *n,
-                                      tperf_search_options *o) {
+// Takes what all jobs of a search have in common from the first of them.
+static void set_job(lua_State *L, const tperf_bind_job *job, bool first, tperf_search_options *o) {
+    if (first) {
+        o->rules = job->on->rules;
+        o->software = job->on->software;
+        o->training = job->training;
+    }
+    if (job->pipelines != o->pipelines ||
+        memcmp(&job->on->rules, &o->rules, sizeof o->rules) != 0 ||
+        memcmp(&job->on->software, &o->software, sizeof o->software) != 0 ||
+        memcmp(&job->training, &o->training, sizeof o->training) != 0)
+        tperf_bind_fail(L, "the questions of a search differ in more than their systems");
+}
+
+// Pushes the questions, followed by space for the candidates after which to go on.
+static tperf_question *push_questions(lua_State *L, int index, size_t *n, tperf_search_options *o) {
     *n = tperf_bind_push_list(L, index, "the questions");
     lua_replace(L, index);
     size_t each = sizeof(tperf_question) + sizeof(tperf_found);
@@ -187,9 +202,9 @@ static tperf_question *push_questions(lua_State *L, int index, int software_inde
     for (size_t i = 0; i < *n; i++) {
         lua_rawgeti(L, index, (lua_Integer)i + 1);
         luaL_checktype(L, -1, LUA_TTABLE);
-        tperf_bind_raw_field(L, -1, "system");
-        tperf_bind_check_system(L, lua_gettop(L), &questions[i].system);
-        tperf_bind_check_software(L, software_index, &o->software, &questions[i].system);
+        tperf_bind_raw_field(L, -1, "job");
+        set_job(L, tperf_bind_check_job(L, lua_gettop(L)), i == 0, o);
+        questions[i].system = tperf_bind_check_job(L, lua_gettop(L))->on->system;
         tperf_bind_raw_field(L, -2, "gpus");
         questions[i].gpus = luaL_checkinteger(L, -1);
         tperf_bind_raw_field(L, -3, "global_batch");
@@ -239,16 +254,14 @@ static tperf_search_options read_options(lua_State *L, int64_t *threads) {
     };
 }
 
-// new(options, rules, training, pipelines, questions, zero, dp, accept, software)
 static int new_search(lua_State *L) {
-    lua_settop(L, 9);
+    enum { OPTIONS = 1, PIPELINES, QUESTIONS, ZERO, DP, ACCEPT };
+    lua_settop(L, ACCEPT);
     int64_t threads;
     tperf_search_options core = read_options(L, &threads);
-    tperf_bind_check_rules(L, 2, &core.rules);
     size_t n_questions;
-    tperf_bind_check_training(L, 3, &core.training);
-    core.pipelines = tperf_bind_check_pipelines(L, 4, &core.n_pipelines);
-    const tperf_question *questions = push_questions(L, 5, 9, &n_questions, &core);
+    core.pipelines = tperf_bind_check_pipelines(L, PIPELINES, &core.n_pipelines);
+    const tperf_question *questions = push_questions(L, QUESTIONS, &n_questions, &core);
     box *b = lua_newuserdatauv(L, sizeof *b, 7);
     int self = lua_gettop(L);
     memset(b, 0, sizeof *b);
@@ -257,20 +270,20 @@ static int new_search(lua_State *L) {
     b->all_kept = true;
     lua_newtable(L);
     lua_setiuservalue(L, self, 6);
-    lua_pushvalue(L, 4);
+    lua_pushvalue(L, PIPELINES);
     lua_setiuservalue(L, self, 3);
     b->heap = tperf_bind_heap(L);
     core.heap = &b->heap;
-    core.n_zero = read_zero(L, 6, b->zero);
+    core.n_zero = read_zero(L, ZERO, b->zero);
     core.zero = b->zero;
-    core.dp = tperf_bind_push_sizes(L, 7, &core.n_dp);
+    core.dp = tperf_bind_push_sizes(L, DP, &core.n_dp);
     lua_setiuservalue(L, self, 4);
     b->pool = get_pool(L, (int)threads);
     lua_setiuservalue(L, self, 5);
-    if (!lua_isnil(L, 8)) {
+    if (!lua_isnil(L, ACCEPT)) {
         core.accept = accept_in_lua;
         core.accept_context = b;
-        lua_pushvalue(L, 8);
+        lua_pushvalue(L, ACCEPT);
         lua_setiuservalue(L, self, 1);
     }
     tperf_error error;

@@ -1,5 +1,4 @@
-// bind_step.c: workload:tasks(system, rules, training, pipelines, run, fast, software, stages): the tasks of a step,
-// see tperf/step.h, as
+// bind_step.c: candidate:tasks(stages): the tasks of its step in a schedule of so many stages, see tperf/step.h, as
 //   { chunks = for each stage { list = number, layer = its first layer }, forward =, backward =, backward_input =,
 //     backward_weight = lists of tasks by number, before =, after = lists of tasks by device, optimizer = tasks }
 // and a task as { kind =, resources = names, when = "first" or "last", beside =, again =, section =,
@@ -10,7 +9,7 @@
 #include "bind/bind.h"
 #include "bind/fields.h"
 #include "bind/model_args.h"
-#include "bind/question/setting.h"
+#include "bind/question/candidate.h"
 #include "tperf/step.h"
 
 static const char type_name[] = "tperf.step";
@@ -96,26 +95,23 @@ static void push_task(lua_State *L, const tperf_task *task, const tperf_workload
 static void push_list(lua_State *L, box *b) {
     lua_createtable(L, 0, 1);
     for (size_t i = 0; i < b->list.n; i++) {
-        push_task(L, &b->list.tasks[i], b->step.workload);
+        push_task(L, &b->list.tasks[i], b->step.plan.workload);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     tperf_fields_set(L, "length", b->list.length);
     tperf_task_list_release(&b->list);
 }
 
-static int64_t count_layers(const tperf_run *runs, size_t n_runs) {
-    int64_t layers = 0;
-    for (size_t i = 0; i < n_runs; i++)
-        layers += runs[i].layers;
-    return layers;
-}
-
 // Pushes the kinds of all layers.
-static int *push_kinds(lua_State *L, const tperf_run *runs, size_t n_runs, int64_t layers) {
+static int *push_kinds(lua_State *L, const tperf_model_layers *model) {
+    int64_t layers = 0;
+    for (size_t i = 0; i < model->n_runs; i++)
+        layers += model->runs[i].layers;
+    if (layers > MOST_LAYERS) tperf_bind_fail(L, "a model of more than %d layers", MOST_LAYERS);
     int *kinds = lua_newuserdatauv(L, (size_t)layers * sizeof *kinds, 0), *next = kinds;
-    for (size_t i = 0; i < n_runs; i++)
-        for (int64_t l = 0; l < runs[i].layers; l++)
-            *next++ = runs[i].kind;
+    for (size_t i = 0; i < model->n_runs; i++)
+        for (int64_t l = 0; l < model->runs[i].layers; l++)
+            *next++ = model->runs[i].kind;
     return kinds;
 }
 
@@ -180,7 +176,7 @@ typedef tperf_status (*writes)(const tperf_step *, const tperf_stage *, tperf_ta
 
 // Adds the list `name` by device: devices with equal contents share one.
 static void add_devices(lua_State *L, box *b, const char *name, writes write, int at) {
-    const tperf_pipeline *pipeline = b->step.candidate->pipeline;
+    const tperf_pipeline *pipeline = b->step.plan.candidate->pipeline;
     lua_Integer device = 0;
     lua_newtable(L);
     for (size_t i = 0; i < pipeline->n_devices; i++) {
@@ -214,16 +210,12 @@ static void add_optimizer(lua_State *L, box *b, int at) {
 }
 
 static tperf_chunk *push_chunks(lua_State *L, const tperf_pipeline *pipeline, int64_t n) {
-    size_t n_runs;
-    bool has_ends;
-    const tperf_run *runs = tperf_bind_pipeline_runs(L, 5, &n_runs, &has_ends);
-    int64_t layers = count_layers(runs, n_runs);
-    luaL_argcheck(L, n >= 1 && n <= layers + (has_ends && n > 2 ? 2 : 0), 9,
-                  "no stage may be without layers");
-    if (layers > MOST_LAYERS) tperf_bind_fail(L, "a model of more than %d layers", MOST_LAYERS);
-    int *kinds = push_kinds(L, runs, n_runs, layers);
+    const tperf_model_layers *layers =
+        tperf_bind_pipeline_layers(L, tperf_bind_push_pipelines(L, 1));
+    luaL_argcheck(L, tperf_may_split(layers, n), 2, "no stage may be without layers");
+    int *kinds = push_kinds(L, layers);
     tperf_stage *stages = lua_newuserdatauv(L, (size_t)n * sizeof *stages, 0);
-    tperf_pipeline_chunks(pipeline, runs, n_runs, has_ends, n, stages);
+    tperf_pipeline_chunks(pipeline, layers, n, stages);
     tperf_chunk *chunks = lua_newuserdatauv(L, (size_t)n * sizeof *chunks, 0);
     for (int64_t c = 0; c < n; c++) {
         chunks[c] = (tperf_chunk){.stage = stages[c],
@@ -240,22 +232,18 @@ static tperf_chunk *push_chunks(lua_State *L, const tperf_pipeline *pipeline, in
     return chunks;
 }
 
-static int workload_tasks(lua_State *L) {
-    tperf_setting s;
+int tperf_bind_candidate_tasks(lua_State *L) {
     tperf_error error;
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
-    const tperf_workload *workload = tperf_bind_read_setting(L, &s);
-    int64_t n = luaL_checkinteger(L, 9);
-    if (tperf_workload_check_system(workload, &s.system, &error) != TPERF_OK)
-        return tperf_bind_raise(L, &error);
-    tperf_workload_time(workload, &s.job.on, &s.candidate.placement, NULL, costs);
-    tperf_chunk *chunks = push_chunks(L, s.candidate.pipeline, n);
+    const tperf_plan plan = tperf_bind_plan(L, costs);
+    int64_t n = luaL_checkinteger(L, 2);
+    tperf_chunk *chunks = push_chunks(L, plan.candidate->pipeline, n);
     box *b = tperf_bind_new(L, sizeof *b, type_name, release);
     b->heap = tperf_bind_heap(L);
     tperf_status status;
     bool tried = false;
     do
-        status = tperf_step_init(&b->step, &b->heap, &s.candidate, &s.job, workload, costs, &error);
+        status = tperf_step_init(&b->step, &b->heap, &plan, &error);
     while (tperf_bind_try_again(L, status, &tried));
     if (status != TPERF_OK) return tperf_bind_raise(L, &error);
     lua_createtable(L, 0, 8);
@@ -267,9 +255,4 @@ static int workload_tasks(lua_State *L) {
     add_optimizer(L, b, at);
     tperf_step_release(&b->step);
     return 1;
-}
-
-void tperf_bind_step(lua_State *L) {
-    lua_pushcfunction(L, workload_tasks);
-    lua_setfield(L, -2, "tasks");
 }

@@ -423,9 +423,12 @@ void tperf_serve_draw_arrivals(lua_State *L, int index, uint64_t seed, tperf_ser
             tperf_bind_fail(L, "tperf.serve: stage %I of 'load' is out of range", (lua_Integer)i);
         tperf_arrivals arrivals = {(tperf_arrival_process)s.process, s.cv, (int32_t)s.burst};
         size_t count = (uint64_t)s.count < n - first ? (size_t)s.count : n - first;
-        if (!tperf_draw_arrivals(&arrivals, seed, tperf_serve_ticks(L, box, s.start),
-                                 box->ticks_per_second / s.rate, s.fill, first, count,
-                                 &box->requests.arrival[first]))
+        const tperf_arrival_stage stage = {.first = first,
+                                           .n = count,
+                                           .start = tperf_serve_ticks(L, box, s.start),
+                                           .gap = box->ticks_per_second / s.rate,
+                                           .fill = s.fill};
+        if (!tperf_draw_arrivals(&arrivals, &stage, seed, &box->requests.arrival[first]))
             tperf_bind_fail(
                 L,
                 "tperf.serve: %f requests a second are so few that the clock ends before the last",

@@ -46,21 +46,21 @@ static double draw_gap(const tperf_arrivals *arrivals, uint64_t seed, uint64_t n
     return 1;
 }
 
-bool tperf_draw_arrivals(const tperf_arrivals *arrivals, uint64_t seed, int64_t start, double gap,
-                         bool fill, size_t first, size_t n, int64_t *out) {
-    size_t burst = (size_t)arrivals->burst;
-    double sum = 0, scale = gap * (double)burst;
-    if (fill) {
+bool tperf_draw_arrivals(const tperf_arrivals *arrivals, const tperf_arrival_stage *stage,
+                         uint64_t seed, int64_t *out) {
+    size_t burst = (size_t)arrivals->burst, first = stage->first, n = stage->n;
+    double sum = 0, scale = stage->gap * (double)burst;
+    if (stage->fill) {
         for (size_t i = 0; i < n; i += burst)
             sum += draw_gap(arrivals, seed, first + i);
-        scale = sum > 0 ? gap * (double)n / sum : 0;
+        scale = sum > 0 ? stage->gap * (double)n / sum : 0;
         sum = 0;
     }
     for (size_t i = 0; i < n; i++) {
         if (i % burst == 0) sum += draw_gap(arrivals, seed, first + i);
-        double at = (double)start + round(sum * scale);
+        double at = (double)stage->start + round(sum * scale);
         if (!(at < 0x1p63)) return false;
-        out[i] = start + (int64_t)(sum * scale + 0.5);
+        out[i] = stage->start + (int64_t)(sum * scale + 0.5);
     }
     return true;
 }

@@ -2,6 +2,7 @@
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local roots = require "tperf.base.roots"
+local wording = require "tperf.base.wording"
 
 local data_files = {}
 
@@ -23,7 +24,7 @@ function data_files.watch(folder)
     roots.prefer(folder)
   end
   roots.tell(function(path)
-    local note = ("tperf: uses %s, which tperf does not ship\n"):format(check.show(path))
+    local note = ("tperf: uses \"%s\", which tperf does not ship\n"):format(wording.visible(path)) -- all of it
     if core.ranks.self == 0 then io.stderr:write(note) end
   end)
 end

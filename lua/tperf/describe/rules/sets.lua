@@ -99,7 +99,7 @@ local function build(value)
     end
   end
   if not known[set.name] then
-    core.keep(set, "rules")
+    core.keep(set)
     known[set.name] = set
   end
   if bases[set.name] then usual[set.name] = known[set.name] end

@@ -221,6 +221,14 @@ function serving.lay_out(p, c)
   } }
 end
 
+--- What a problem's kernels run on, as timed in isolation.
+function serving.platform(p)
+  if p.platform_of ~= p.system then
+    p.platform_of, p.platform = p.system, core.platform(p.system, p.rules, nil, true)
+  end
+  return p.platform
+end
+
 --- The record of a choice, whether it fits or not, as it was laid out; its shape and its placement, which nothing
 --- changes.
 ---@param laid table?  of serving.lay_out
@@ -229,8 +237,7 @@ function serving.evaluate(p, c, laid)
   local o, s = p.o, p.strategy
   laid = laid or serving.lay_out(p, c)
   local own, shape, microbatches = laid.own, laid.shape, laid.run.microbatches
-  local r, chosen = core.infer(p.system, p.rules, shape.pipelines, shape.prefill, shape.decode, shape.single,
-    shape.caches, laid.placements, laid.run)
+  local r, chosen = core.infer(serving.platform(p), shape, laid.placements, laid.run)
   local fast = laid.placements[chosen]
   local groups = (c.batch + c.prefill_batch - 1) // c.prefill_batch
   local prompts = groups * r.prefill_busiest

@@ -179,15 +179,15 @@ end
 
 -- The ops of both phases: those of each kind of layer, then those before and after the layers.
 local function rows_of(p, shape, fast)
-  local o, rows, kinds = p.o, {}, p.plan.layout.kinds
+  local o, rows, kinds, on = p.o, {}, p.plan.layout.kinds, serving.platform(p)
   local counts = {}
   for _, run in ipairs(p.plan.layout.runs) do counts[run[1]] = (counts[run[1]] or 0) + run[2] end
   for _, phase in ipairs { "prefill", "decode" } do
     for section = 1, shape[phase] and #kinds + 2 or 0 do
       local kind = kinds[section]
       local part = kind and kind.key or section == #kinds + 1 and "first" or "last"
-      local ops = phase == "prefill" and shape.prefill:ops(section, p.system, p.rules, fast, 1, true)
-        or shape.decode:ops(section, p.system, p.rules, fast, o.prompt + 1, o.prompt + o.generate - 1)
+      local ops = phase == "prefill" and shape.prefill:ops(section, on, fast)
+        or shape.decode:ops(section, on, fast, o.prompt + 1, o.prompt + o.generate - 1)
       add_rows(rows, phase, part, counts[section] or 1, ops, p.system.accelerator)
     end
   end

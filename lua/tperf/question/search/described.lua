@@ -4,24 +4,26 @@ local configuration = require "tperf.question.configuration"
 
 local described = {}
 
---- The workload of a candidate that the core found.
-function described.workload(p, found)
+--- A candidate that the core found, with its workload.
+function described.candidate(p, question, found)
   local layout, s = p.layouts[found.strategy], p.strategies[found.strategy]
-  return found.workload or layout.workload(choice.own(s, found), found.micro_batch, p.variants[found.variant])
+  local workload = found.workload
+    or layout.workload(choice.own(s, found), found.micro_batch, p.variants[found.variant])
+  return configuration.candidate(question, workload, found)
 end
 
---- The configuration of a candidate that the core found, and its workload.
+--- The configuration of a candidate that the core found, and the candidate.
 ---@param p table         of problem.of
 ---@param o table         checked arguments
 ---@param question table  one of the problem's
 ---@param found table     of the core
----@return table configuration, userdata workload
+---@return table configuration, userdata candidate
 function described.one(p, o, question, found)
   local s, variant = p.strategies[found.strategy], p.variants[found.variant]
-  local workload = described.workload(p, found)
-  local c = configuration.of(question, s, workload, found)
+  local candidate = described.candidate(p, question, found)
+  local c = configuration.of(question, s, found, candidate)
   configuration.describe(c, question, o, s, variant)
-  return c, workload
+  return c, candidate
 end
 
 --- Appends the configurations of all that was found to a result.

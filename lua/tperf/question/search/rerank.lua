@@ -18,29 +18,28 @@ local function worst(r)
 end
 
 -- The timeline of a candidate; nil if its schedule cannot run it.
-local function timeline_of(r, item)
+local function timeline_of(r, item, candidate)
   local question, pipeline = r.question, r.p.pipeline_list[item.pipeline]
   local own = {
     pp = pipeline.pp, virtual_stages = pipeline.virtual_stages, schedule = pipeline.schedule,
     microbatches = choice.microbatches(question, r.p.strategies[item.strategy], item),
-    breakdown = configuration.iteration(question, item.workload, item).breakdown,
-    stages = configuration.stages(question, item.workload, item),
+    breakdown = candidate:time().breakdown, stages = candidate:stages(),
   }
-  return (refusal.attempt(simulate.run, own, question, item.workload, item, {}))
+  return (refusal.attempt(simulate.run, own, question, candidate, {}))
 end
 
 -- One candidate, simulated; nil if its schedule cannot run it, it does not fit after all, or it is not among the best.
 local function simulated(r, item)
   local p, o, question = r.p, r.o, r.question
-  item.workload = described.workload(p, item)
-  local t = timeline_of(r, item)
+  local candidate = described.candidate(p, question, item)
+  local t = timeline_of(r, item, candidate)
   if not t or t.iteration_time > worst(r) then return nil end
   if not o.infeasible and not configuration.fits(t.peak, question) then return nil end
   local c = described.one(p, o, question, item)
   configuration.retime(c, question, t, p.pipeline_list[item.pipeline].closed)
   c.feasible = c.feasible and configuration.fits(t.peak, question)
   if not c.feasible and not o.infeasible or o.where and not o.where(c) then return nil end
-  return c
+  return c, candidate
 end
 
 local function before(a, b)
@@ -60,11 +59,11 @@ local function place(r, entry)
 end
 
 local function try(r, item, least)
-  local c = simulated(r, item)
+  local c, candidate = simulated(r, item)
   r.simulated = r.simulated + 1
   if not c then return end
   c.least_time = least
-  place(r, { c = c, time = c.simulated.time, item = item, workload = item.workload })
+  place(r, { c = c, time = c.simulated.time, item = item, candidate = candidate })
 end
 
 -- What spreads the first simulations: the fastest bounds of all may belong to one schedule, or to what does not fit.
@@ -115,8 +114,8 @@ function rerank.add(r, found, most)
   local list = found.open
   r.walks = r.walks + 1
   for i = 1, r.walks == 1 and #found.found or 0 do
-    local c, workload = described.one(r.p, r.o, r.question, found.found[i])
-    place(r, { c = c, time = c.time, item = found.found[i], workload = workload, closed = true })
+    local c, candidate = described.one(r.p, r.o, r.question, found.found[i])
+    place(r, { c = c, time = c.time, item = found.found[i], candidate = candidate, closed = true })
   end
   local tried = r.walks == 1 and spread(r, list) or {}
   for i = 1, #list do
@@ -167,7 +166,7 @@ function rerank.best(r)
   for i, entry in ipairs(r.best) do
     local c = entry.c
     if not r.p.pipeline_list[entry.item.pipeline].closed then
-      c.time_without_waste = simulate.time_without_waste(c, r.question, entry.workload, entry.item, {})
+      c.time_without_waste = simulate.time_without_waste(c, r.question, entry.candidate, {})
     end
     configurations[i] = c
   end

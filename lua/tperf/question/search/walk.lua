@@ -16,7 +16,7 @@ local function questions_of(p, o)
   local list = {}
   for i, q in ipairs(p.questions) do
     local reached = o.reached[i]
-    list[i] = { system = q.system, gpus = q.gpus, global_batch = q.global_batch, after = reached.after,
+    list[i] = { job = q.job, gpus = q.gpus, global_batch = q.global_batch, after = reached.after,
       reached = reached.throughput }
   end
   return list
@@ -30,7 +30,7 @@ function search_walk.new(p, o, accept)
     most_open = o.simulates and search_walk.MOST_OPEN or nil, threads = o.threads or core.threads(),
     keep_all = o.keep == "all", no_pruning = not o.prune,
     infeasible_too = o.infeasible, memory_only = o.memory_only, replicas_fast = fast.dp, stages_fast = fast.pp,
-  }, p.rules, p.training, p.pipelines, questions_of(p, o), p.zero, p.fixed.dp, accept, p.software)
+  }, p.pipelines, questions_of(p, o), p.zero, p.fixed.dp, accept)
 end
 
 -- The number of micro-batches of a series that may fit. Those are laid out.

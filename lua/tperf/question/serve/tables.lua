@@ -59,7 +59,8 @@ end
 
 -- An object that lays out workloads of a shape and sums a section: seconds of its ops, of attention apart, kernels.
 local function pricer(p, o, fast)
-  local laid, shards, machine, variants = p.plan.layout, ranks.shards(o, p), core.machine(p.system), {}
+  local laid, shards, variants = p.plan.layout, ranks.shards(o, p), {}
+  local on = core.platform(p.system, p.rules, p.software, true)
   local self = { kinds = laid.kinds, layers = {}, shards = shards }
   for _, run in ipairs(laid.runs) do self.layers[run[1]] = (self.layers[run[1]] or 0) + run[2] end
   function self.workload(mode, batch, seq, context, part)
@@ -73,7 +74,7 @@ local function pricer(p, o, fast)
     return laid.workload(o.own, batch, variant)
   end
   function self.section(laid_out, number)
-    return laid_out:served(number, machine, p.rules, fast, 1, true, p.software)
+    return laid_out:served(number, on, fast)
   end
   return self
 end

@@ -1,6 +1,5 @@
 --- tperf.train: one training configuration, explained op by op.
 local configuration = require "tperf.question.configuration"
-local core = require "tperf.core"
 local lazy = require "tperf.base.lazy"
 local prepare = require "tperf.question.train.prepare"
 local search = require "tperf.question.search"
@@ -54,28 +53,24 @@ end
 local DETAILS <const> = { kinds = true, layers = true, first = true, last = true, stages = true, exchanges = true,
   messages = true, least_time = true, update = true }
 
--- Adds the ops of each section of a workload to `details`; on: copies of the objects that the question was asked with.
-local function add_ops(details, t, on)
-  local workload, found, kinds = t.workload, t.found, t.problem.layouts[1].kinds
-  local function ops(section)
-    return workload:ops(section, on.system, on.rules, found.fast, found.panels, false, on.software)
-  end
+-- Adds the ops of each section of a candidate's workload to `details`. kinds: of layers.
+local function add_ops(details, candidate, kinds)
   details.kinds = {}
-  for i, kind in ipairs(kinds) do details.kinds[i] = { key = kind.key, count = 0, ops = ops(i) } end
-  details.layers, details.first, details.last = details.kinds[1].ops, ops(#kinds + 1), ops(#kinds + 2)
-  return kinds
+  for i, kind in ipairs(kinds) do details.kinds[i] = { key = kind.key, count = 0, ops = candidate:ops(i) } end
+  details.layers = details.kinds[1].ops
+  details.first, details.last = candidate:ops(#kinds + 1), candidate:ops(#kinds + 2)
 end
 
--- on: the question, with its system and rules as they were when it was asked. optimizer: seconds of the breakdown.
-local function details_of(t, on, optimizer)
-  local details, workload, found = {}, t.workload, t.found
-  local kinds = add_ops(details, t, on)
-  details.stages = configuration.stages(on, workload, found)
+-- optimizer: seconds of the breakdown.
+local function details_of(candidate, kinds, optimizer)
+  local details = {}
+  add_ops(details, candidate, kinds)
+  details.stages = candidate:stages()
   for _, stage in ipairs(details.stages) do
     for i, kind in ipairs(details.kinds) do kind.count = kind.count + stage.repeats * stage.kinds[i] end
     stage.kinds = nil
   end
-  local audit = configuration.audit(on, workload, found)
+  local audit = candidate:audit()
   details.exchanges, details.messages, details.least_time = audit.exchanges, audit.messages, audit.least
   for i, exchange in ipairs(details.exchanges) do
     exchange.section = kinds[i] and kinds[i].key or i == #kinds + 1 and "before the layers" or "after the layers"
@@ -91,13 +86,8 @@ local function explain(c, t)
   local p, o, s = t.problem, t.o, t.strategy
   local question, optimizer = p.questions[1], c.breakdown.optimizer
   configuration.describe(c, question, o, s, p.variants[1])
-  local on = {
-    system = core.machine(question.system), rules = p.rules,
-    training = question.training, pipelines = question.pipelines, global_batch = question.global_batch,
-    software = question.software,
-  }
-  local kept = { workload = t.workload, found = t.found, problem = { layouts = p.layouts } }
-  lazy.add(c, DETAILS, function() return (details_of(kept, on, optimizer)) end)
+  local candidate, kinds = t.candidate, p.layouts[1].kinds
+  lazy.add(c, DETAILS, function() return (details_of(candidate, kinds, optimizer)) end)
   return c
 end
 
@@ -107,9 +97,7 @@ end
 ---@return fun(): tperf.stage[] stages  of the pipeline
 function train.predictor(given)
   local t = prepare(given)
-  local question = t.problem.questions[1]
-  return configuration.predictor(question, t.workload, t.found),
-    function() return configuration.stages(question, t.workload, t.found) end
+  return configuration.predictor(t.candidate), function() return t.candidate:stages() end
 end
 
 --- The time and memory of one configuration.
@@ -128,19 +116,19 @@ function train.run(given)
   local t = prepare(given)
   local o, p = t.o, t.problem
   local question = p.questions[1]
-  local c = explain(configuration.of(question, t.strategy, t.workload, t.found, FIELDS), t)
+  local c = explain(configuration.of(question, t.strategy, t.found, t.candidate, FIELDS), t)
   local closed, timeline = p.pipeline_list[1].closed, nil
   if o.simulate or not closed then
-    timeline = simulate.run(c, question, t.workload, t.found, o.simulate or {})
+    timeline = simulate.run(c, question, t.candidate, o.simulate or {})
     configuration.retime(c, question, timeline, closed)
     if not closed then
       c.stages = simulate.stages(c.stages, timeline)
-      c.time_without_waste = simulate.time_without_waste(c, question, t.workload, t.found, o.simulate or {})
+      c.time_without_waste = simulate.time_without_waste(c, question, t.candidate, o.simulate or {})
     end
     timeline.configuration = c
   end
   if o.straggling then configuration.straggle(c, question, straggling.of(c, o.straggling)) end
-  if o.explain then c.sum = sum(c, configuration.audit(question, t.workload, t.found), closed) end
+  if o.explain then c.sum = sum(c, t.candidate:audit(), closed) end
   if not c.feasible then lacks_memory(c, t, question) end
   return c, timeline
 end

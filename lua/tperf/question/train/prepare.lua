@@ -26,11 +26,11 @@ local schema_of = check.once(function(s)
 end)
 
 -- Sets the fastest of these numbers of panels in a candidate, and returns it.
-local function fastest(question, s, workload, found, panels)
+local function fastest(question, workload, found, panels)
   local best, least
   for _, number in ipairs(#panels > 1 and panels or {}) do
     found.panels = number
-    local time = configuration.of(question, s, workload, found).time
+    local time = configuration.candidate(question, workload, found):time().time
     if not least or time < least then best, least = number, time end
   end
   found.panels = best or panels[1]
@@ -53,9 +53,9 @@ local function best_placement(t, panels)
   local s, o, question, asked_for = t.strategy, t.o, t.problem.questions[1], t.o.fast or {}
   local demanded = { asked_for.dp or 0, asked_for.pp or 0 }
   for i, name in ipairs(s.axis_names) do demanded[2 + i] = asked_for[name] or 0 end
-  local fast, number = t.workload:place(question.system, question.rules, question.training, question.pipelines, {
+  local fast, number = question.job:place(t.workload, {
     gpus = question.gpus, global_batch = question.global_batch, dp = o.dp, micro_batch = o.micro_batch, zero = o.zero,
-  }, demanded, question.software, panels)
+  }, demanded, panels)
   if not fast then no_placement(o, s) end
   return fast, number
 end
@@ -112,9 +112,10 @@ return function(given)
   t.found.fast = placement_of(o, s, own, question)
   local panels = o.panels and { o.panels } or s.panels and s.panels(p.model, sizes.share, p.rules) or { 1 }
   if t.found.fast then
-    fastest(question, s, t.workload, t.found, panels)
+    fastest(question, t.workload, t.found, panels)
   else
     t.found.fast, t.found.panels = best_placement(t, panels)
   end
+  t.candidate = configuration.candidate(question, t.workload, t.found)
   return t
 end

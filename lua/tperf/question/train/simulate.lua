@@ -3,7 +3,6 @@
 -- wait for each other while the pipeline fills and drains, and weight gradients that fill bubbles.
 local lazy = require "tperf.base.lazy"
 local check = require "tperf.base.check"
-local configuration = require "tperf.question.configuration"
 local core = require "tperf.core"
 local refusal = require "tperf.base.refusal"
 local schedule = require "tperf.describe.schedule"
@@ -151,7 +150,7 @@ function simulate.stages(stages, t)
 end
 
 -- A timeline in seconds and bytes, with iteration_time. c: of the configuration, what `simulate.run` says.
-local function timeline_of(c, question, workload, found, o)
+local function timeline_of(c, question, candidate, o)
   -- One stage runs one pass after the other, unless passes overlap to hide the expert all-to-alls.
   local name = o.schedule or c.pp > 1 and c.schedule or question.training.hide_experts and "1f1b_overlap" or "1f1b"
   local definition = schedule.get(name)
@@ -159,7 +158,7 @@ local function timeline_of(c, question, workload, found, o)
   if stages > question.model.layers + (stages > 2 and 2 or 0) then -- the first and last stages need not hold layers
     refusal.raise("tperf.train: %d stages are more than the model's %d layers", stages, question.model.layers)
   end
-  local passes = configuration.passes(question, workload, found, stages)
+  local passes = candidate:passes(stages)
   local t = simulation.run {
     schedule = name, devices = c.pp, stages = stages, microbatches = c.microbatches, group_size = o.group_size,
     times = {
@@ -177,28 +176,27 @@ end
 --- Simulates a configuration of tperf.train.
 ---@param c table         the configuration
 ---@param question table  of problem.of
----@param workload userdata
----@param found table     as for configuration.of
+---@param candidate userdata  of configuration.candidate
 ---@param o table         of simulate.options
 ---@return table timeline in seconds and bytes; with iteration_time, which adds the wait for replicas and the
 ---  optimizer's step, the tasks of every pass, and peak: the moment at which the fullest GPU is fullest
-function simulate.run(c, question, workload, found, o)
-  local t, stages = timeline_of(c, question, workload, found, o)
+function simulate.run(c, question, candidate, o)
+  local t, stages = timeline_of(c, question, candidate, o)
   t.kept = kept_by(c.stages)
   t.peak = peak_of(t)
-  t.step = function() return configuration.tasks(question, workload, found, stages) end
+  t.step = function() return candidate:tasks(stages) end
   return t
 end
 
 --- The time of an iteration by the formulas alone, simulated: that of a schedule without a closed form. At most the
 --- configuration's own: a stack that was fitted to be faster than these wastes nothing.
 ---@return number seconds
-function simulate.time_without_waste(c, question, workload, found, o)
+function simulate.time_without_waste(c, question, candidate, o)
   if not question.software then return c.time end
-  local bare = configuration.bare(question)
+  local bare = candidate:bare()
   local own = { pp = c.pp, virtual_stages = c.virtual_stages, schedule = c.schedule, microbatches = c.microbatches,
-    breakdown = configuration.iteration(bare, workload, found).breakdown }
-  return math.min((timeline_of(own, bare, workload, found, o)).iteration_time, c.time)
+    breakdown = bare:time().breakdown }
+  return math.min((timeline_of(own, question, bare, o)).iteration_time, c.time)
 end
 
 return simulate

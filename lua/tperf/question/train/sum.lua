@@ -189,7 +189,7 @@ end
 
 --- The terms of a configuration's time, see docs/model.md section 6.1.
 ---@param c table      a configuration of tperf.train, with its exchanges
----@param audit table  the parts of each term, from workload:audit
+---@param audit table  the parts of each term, from candidate:audit
 ---@param closed boolean  its schedule has a closed form
 ---@return table[] terms  { term =, formula =, seconds = }; the last is the total
 return function(c, audit, closed)
