@@ -1941,7 +1941,7 @@ function tperf.collective(given) end
 ---The cost of a training run with a configuration.
 ---@param c table a configuration, or a sweep's row: gpus and tokens_per_second
 ---@param given tperf.cost.request
----@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J), co2 (kg) }: dollars, energy and CO2 only if price, power and carbon are known; empty for a row without a configuration, so that its fields are gaps. GPUs that the placement leaves idle and spare GPUs are paid for, but draw no power. With failures also goodput (a part of the time); failures; mtbf (of the cluster); checkpoint { bytes, write, block, load, interval, young, daly, best, count }; lost { checkpoints, rework, restarts, waiting } in seconds; straggling. low, high: the same records at the ends of the interval that holds 90 % of runs
+---@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J), co2 (kg) }: dollars, energy and CO2 only if price, power and carbon are known; empty for a row with a `reason` in place of a configuration, so that its fields are gaps. GPUs that the placement leaves idle and spare GPUs are paid for, but draw no power. With failures also goodput (a part of the time); failures; mtbf (of the cluster); checkpoint { bytes, write, block, load, interval, young, daly, best, count }; lost { checkpoints, rework, restarts, waiting } in seconds; straggling. low, high: the same records at the ends of the interval that holds 90 % of runs
 function tperf.cost(c, given) end
 
 ---The smallest number of GPUs on which a model fits, and the fastest configuration on it. Within a fast domain every

@@ -120,6 +120,7 @@ function columns.check_wanted(what, wanted)
       check.fail("%s: column %d must be a name, or a record whose 'key' is one or a function, got %s", what, i,
         check.show(column))
     end
+    if type(column) == "table" then check.record(("%s: column %d"):format(what, i), column, schema) end
   end
   return wanted
 end

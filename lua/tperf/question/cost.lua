@@ -55,6 +55,13 @@ local function fields_of(from, checkers, path)
   return copy
 end
 
+-- ", but 'tokens_per_secnd' (did you mean …)": what a table without a speed has.
+local function nearest(c)
+  local names, texts = check.names(c), {}
+  for i = 1, math.min(#names, 5) do texts[i] = check.show(names[i]) end
+  return texts[1] and (", but %s%s"):format(table.concat(texts, ", "), names[6] and " …" or "") or ""
+end
+
 -- A configuration, or a row like one, with the fields that are read, each checked once.
 local function configuration_of(given, o)
   local c = fields_of(given, read, "")
@@ -126,7 +133,8 @@ end
 ---  detection   seconds until a failure is detected (0)
 ---  spares    { nodes, repair (s), part (of the failures that take a node out, 1), gpus_per_node }: standby nodes
 ---@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J), co2 (kg) }: dollars, energy and CO2 only
----  if price, power and carbon are known; empty for a row without a configuration, so that its fields are gaps. GPUs
+---  if price, power and carbon are known; empty for a row with a `reason` in place of a configuration, so that its
+---  fields are gaps. GPUs
 ---  that the placement leaves idle and spare GPUs are paid for, but draw no power. With failures also goodput (a part
 ---  of the time); failures; mtbf (of the cluster); checkpoint { bytes, write, block, load, interval, young, daly, best,
 ---  count }; lost { checkpoints, rework, restarts, waiting } in seconds; straggling. low, high: the same records at the
@@ -136,7 +144,9 @@ return function(c, given)
   if type(c) ~= "table" then check.fail("tperf.cost needs a configuration, got %s", check.show(c)) end
   if c.tokens_per_second == nil then
     if c[1] then check.fail("tperf.cost needs one configuration, such as found[1], not a list of them") end
-    return {}
+    if c.reason ~= nil or c.feasible == false then return {} end
+    check.fail("tperf.cost: the configuration has no 'tokens_per_second'%s; a row of a sweep without a configuration "
+      .. "has the reason", nearest(c))
   end
   c = configuration_of(c, o)
   local machine, described = once(system, o.system), once(model, o.model)

@@ -149,9 +149,11 @@ function from.fill(values, arguments, how)
   end
   local launch, given = launch_of(values)
   if not launch then return given end
-  given.model, given.acceptance, given.ignore = arguments[1], values.acceptance, values.ignore
-  given.drafts = how == "serve" and "--acceptance says how many drafts count" or nil
-  local asked, left_out = require "tperf".import.arguments(launch, given)
+  local asked, left_out = require "tperf".import.arguments(launch, {
+    vocab = given.vocab, micro_batch = given.micro_batch, global_batch = given.global_batch, seq = given.seq,
+    model = arguments[1], acceptance = values.acceptance, ignore = values.ignore,
+    drafts = how == "serve" and "--acceptance says how many drafts count" or nil,
+  })
   local serves = launch.kind == "serving"
   if serves ~= (how == "serve" or how == "infer") then
     error(("%s: this launch of %s %s: tperf %s reads it"):format(values.from[1], launch.stack,

@@ -37,6 +37,11 @@ function files.open(path)
     if type(path.name) ~= "string" or type(path.text) ~= "string" then
       check.fail "tperf.import.launch: a file in memory is { name = …, text = … }"
     end
+    for _, name in ipairs(check.names(path)) do
+      if name ~= "name" and name ~= "text" then
+        check.fail("tperf.import.launch: a file in memory has a name and a text: unknown field %s", check.show(name))
+      end
+    end
     path, text = path.name, path.text:gsub("[\1\2\3]", "")
   else
     text, message = read(path, true)

@@ -1,6 +1,7 @@
 --- Checks what tperf.import.arguments is given: a launch may have been changed since tperf.import.launch returned it.
 local argument = require "tperf.base.entry.argument"
 local check = require "tperf.base.check"
+local lists = require "tperf.base.lists"
 
 local WHAT <const> = "tperf.import.arguments"
 
@@ -33,11 +34,22 @@ local function check_refused(list)
   end
 end
 
+local GIVEN <const> = { "model", "vocab", "micro_batch", "global_batch", "seq", "acceptance", "drafts", "ignore" }
+
+-- Nothing that is given may be without effect.
+local function check_given(given)
+  for _, name in ipairs(check.names(given)) do
+    if not lists.has(GIVEN, name) then
+      check.fail("%s: unknown field %s%s", WHAT, check.show(name), check.suggest(tostring(name), GIVEN))
+    end
+  end
+end
+
 ---@param launch any
 ---@param given any
 return function(launch, given)
   argument.table(WHAT, "launch", launch, "what tperf.import.launch returns")
-  if given ~= nil then argument.table(WHAT, "given", given) end
+  if given ~= nil then check_given(argument.table(WHAT, "given", given)) end
   for kind, names in pairs(KINDS) do
     for _, name in ipairs(names) do
       local value = launch[name]
