@@ -25,6 +25,9 @@ void tperf_limits_end(void);
 // Charges steps of C code that a script can make arbitrarily long; ends the run at the budget or at Ctrl-C.
 void tperf_limits_charge(lua_State *L, uint64_t steps);
 
+// Prepares a new thread, whose instructions are counted apart.
+void tperf_limits_new_thread(lua_State *thread);
+
 // Charges such steps where no error can be raised. Returns whether the work must end, because of the budget or Ctrl-C;
 // the script then ends at its next instruction.
 bool tperf_limits_spend(uint64_t steps);

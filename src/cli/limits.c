@@ -4,12 +4,16 @@
 // (message handlers of errors raised by hooks, __gc). So exhausting the instructions is not an error that a script
 // sees: the process reports it and ends. Only the interactive prompt raises an error instead.
 //
+// What is counted is the script's work: instructions, bytes of large blocks, and what safe.c, output.c and store.c charge
+// for. The same script is charged the same, and ends at the same instruction, however busy the machine is.
+//
 // One instruction may also work for long: compare two long strings, pass a million values on, walk two thousand
-// __index tables. Where instructions took far more processor time than usual, those that follow are looked at one by
-// one, and each slow one is charged by its processor time, as are slow calls of the standard library (`next` on a table
-// that was large, math.sin of a million digits). Time in other C functions is not, since a search is no work of the
-// script's, nor time in which the machine did something else. So scripts without slow instructions are charged the same
-// in every run, and are looked at in the same places, however busy the machine is.
+// __index tables; and so may `next` on a table that was large and math.sin of a million digits. That work cannot be
+// counted: Lua tells nobody which instruction runs, nor with what, and such operations call nothing that could be
+// replaced. So it has an account of its own, by processor time: where instructions took far more of it than usual, those
+// that follow are looked at one by one, and the slow ones noted, as are slow calls of the standard library. A script
+// whose slow instructions alone took four times as long as the limit's instructions usually do ends, too. Time in other C functions
+// does not count, since a search is no work of the script's, nor time in which the machine did something else.
 #include "cli/cli.h"
 
 #include <lauxlib.h>
@@ -33,8 +37,9 @@ enum {
     BYTES_PER_STEP = 16,   // of charged blocks
     SLOW_WINDOW = 4000000, // ns for the instructions between two looks, 30 times as long as usual
     SLOWEST_WINDOW = 32000000,
-    SLOW = 10000,     // ns for one
-    NS_PER_STEP = 10, // of a slow one
+    SLOW = 10000, // ns for one
+    NS_PER_STEP =
+        40, // of a slow one: four times as long as usual, so that only scripts end that do little else
     MOST_STANDARD = 256,
 };
 
@@ -43,6 +48,7 @@ static struct {
     size_t memory, memory_limit; // bytes; limit 0: none
     bool memory_hit;
     uint64_t steps, step_limit; // instructions
+    uint64_t slow;              // as many would have taken the time of the slow ones
     bool counting;              // a count hook is always on
     bool hurried;               // the hook runs at every instruction
     atomic_bool interactive;    // raise instead of ending the process
@@ -144,7 +150,7 @@ static void stop(lua_State *L, const char *message) {
     luaL_checkstack(L, 4, NULL);
     push_position(L);
     if (limits.interactive) {
-        limits.steps = 0;
+        limits.steps = limits.slow = 0;
         lua_pushstring(L, message);
         lua_concat(L, 2);
         lua_error(L);
@@ -173,11 +179,13 @@ void tperf_limits_charge(lua_State *L, uint64_t steps) {
     if (*tperf_interrupt_flag() && tperf_ranks_self() == 0 &&
         (!is_searching(L) || tperf_interrupts_overdue()) && tperf_interrupt_take())
         stop(L, "interrupted");
-    if (!limits.step_limit || limits.steps < limits.step_limit) return;
-    char message[128];
+    bool spent = limits.steps >= limits.step_limit, slow = limits.slow >= limits.step_limit;
+    if (!limits.step_limit || (!spent && !slow)) return;
+    char message[160];
     snprintf(message, sizeof message,
-             "more than %llu instructions (--max-instructions N raises the limit)",
-             (unsigned long long)limits.step_limit);
+             "more than %llu instructions%s (--max-instructions N raises the limit)",
+             (unsigned long long)limits.step_limit,
+             spent ? "" : ", by the time that slow ones took, such as comparing long strings");
     stop(L, message);
 }
 
@@ -234,6 +242,16 @@ static uint64_t slow_steps(lua_State *L, lua_Debug *ar) {
     return slow ? (uint64_t)time / NS_PER_STEP : 0;
 }
 
+// The instructions of a thread that were looked at one by one and are not charged yet: they are charged by the
+// thousand, as where nobody looks, so that looking changes nothing.
+static uint64_t *uncharged(lua_State *L) {
+    return (uint64_t *)lua_getextraspace(L);
+}
+
+void tperf_limits_new_thread(lua_State *thread) {
+    *uncharged(thread) = 0; // Lua copies the main thread's
+}
+
 static void count(lua_State *L, lua_Debug *ar) {
     int every = lua_gethookcount(L);
     uint64_t steps = ar->event == LUA_HOOKCOUNT ? (uint64_t)every : 0;
@@ -242,8 +260,11 @@ static void count(lua_State *L, lua_Debug *ar) {
         pace.own = false;
         if (++pace.hooks >= HOOKS_PER_LOOK && take_time() > pace.window) look_closely(L);
     } else {
-        steps += slow_steps(L, ar);
-        if (pace.left <= 0 && !goes_on_slowly()) look_away(L);
+        limits.slow += slow_steps(L, ar);
+        *uncharged(L) += steps;
+        steps = *uncharged(L) >= HOOK_EVERY ? HOOK_EVERY : 0;
+        *uncharged(L) -= steps;
+        if (steps && pace.left <= 0 && !goes_on_slowly()) look_away(L);
     }
     tperf_limits_charge(L, steps);
 }
@@ -286,7 +307,8 @@ static int memory_left(lua_State *L) {
 
 // limits.instructions([count]): counts instructions from now on; coroutines created later inherit the hook.
 static int limit_instructions(lua_State *L) {
-    limits.steps = 0;
+    limits.steps = limits.slow = 0;
+    *uncharged(L) = 0;
     limits.step_limit = (uint64_t)luaL_optinteger(L, 1, 0);
     limits.counting = true;
     take_time();
@@ -298,7 +320,7 @@ static int limit_instructions(lua_State *L) {
 // Ctrl-C had been pressed.
 static int be_interactive(lua_State *L) {
     limits.interactive = true;
-    limits.steps = 0;
+    limits.steps = limits.slow = 0;
     lua_pushboolean(L, tperf_interrupt_take());
     tperf_interrupts_catch(limits.main);
     return 1;

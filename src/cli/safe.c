@@ -192,7 +192,14 @@ static int safe_raw(lua_State *L) {
 // A coroutine counts its instructions from 0, and may end before its first event (limits.c).
 static int safe_coroutine(lua_State *L) {
     tperf_limits_charge(L, COROUTINE_STEPS);
-    return standard(L);
+    int count = standard(L);
+    lua_State *thread = lua_tothread(L, -1);
+    if (!thread && lua_getupvalue(L, -1, 1)) { // of coroutine.wrap
+        thread = lua_tothread(L, -1);
+        lua_pop(L, 1);
+    }
+    if (thread) tperf_limits_new_thread(thread);
+    return count;
 }
 
 static const char own_metatables; // registry key of a weak table: the metatables set by scripts
