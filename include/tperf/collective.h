@@ -72,13 +72,16 @@ bool tperf_collective_rate(const tperf_system *system, const tperf_rules *rules,
                            tperf_collective kind, tperf_group group, tperf_rate *rate);
 
 // The algorithm that a collective is priced as, and the bytes that one GPU (the root of a scatter or gather) sends over
-// its fast port and its NICs. Algorithms:
+// its fast port and its NICs. Algorithms, a row each of src/machine/algorithms.c, whose names tperf_algorithm_name gives:
 //   "ring", "rings" (parallel, one per GPU of a domain), "pairwise", "send", "switch" (in-network reduction), "tree",
-//   "one-shot", "two-shot" (kernels that read the peers' memory), "none" (no bytes, or a group of one)
+//   "one-shot", "two-shot" (kernels that read the peers' memory); and "none" (no bytes, or a group of one)
 typedef struct tperf_route {
     const char *algorithm;
     double fast_bytes, nic_bytes;
 } tperf_route;
+
+// The i-th algorithm's name, each once; NULL after the last.
+const char *tperf_algorithm_name(int i);
 
 tperf_route tperf_collective_route(const tperf_system *system, const tperf_rules *rules,
                                    tperf_collective kind, double bytes, tperf_group group);

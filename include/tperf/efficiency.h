@@ -7,6 +7,23 @@
 
 #include <stdbool.h>
 
+typedef enum tperf_dtype {
+    TPERF_FP64,
+    TPERF_FP32,
+    TPERF_TF32,
+    TPERF_FP16,
+    TPERF_BF16,
+    TPERF_FP8,
+    TPERF_INT8,
+    TPERF_FP4,
+    TPERF_DTYPE_COUNT
+} tperf_dtype;
+
+// "fp64", "fp32" …: names in data files and scripts, in the order of tperf_dtype.
+extern const char *const tperf_dtype_names[TPERF_DTYPE_COUNT];
+
+double tperf_dtype_bytes(tperf_dtype dtype); // per element
+
 // A matrix product of m x k by k x n on U units (streaming multiprocessors) of P/U FLOP/s each.
 // The library picks, among tiles of 256 x 128 to 64 x 64, each with its k cut in up to `split` parts
 // when there are fewer tiles than units, the one that ends first:
@@ -93,7 +110,7 @@ typedef struct tperf_link_curve {
 
 // An all-reduce by kernels that read the peers' memory, as serving engines have (vLLM, SGLang, TensorRT-LLM): one-shot
 // reads all vectors; two-shot reads one part of each, then the other parts' sums.
-//   latency + hop (n - 1) + min((n - 1) V / (one_shot B), extra + 2 (n - 1) / n V / (two_shot B))
+//   latency + hop (n - 1) + (n - 1) V / (one_shot B), or + extra + 2 (n - 1) / n V / (two_shot B)
 typedef struct tperf_direct_curve {
     double latency_s, hop_s, one_shot, extra_s, two_shot; // one_shot = 0: no curve
 } tperf_direct_curve;
@@ -114,6 +131,24 @@ typedef struct tperf_slow_curve {
     double efficiency; // fraction of the NICs' bandwidth; 0: no curve
     double latency_s, doubling_s, hop_s, ramp_s;
 } tperf_slow_curve;
+
+// The curves of a system, which replace its constants where they exist: by dtype, and of links. A row of
+// src/machine/curves.c says where each stands in a system's file.
+typedef struct tperf_curves {
+    tperf_gemm_curve gemm[TPERF_DTYPE_COUNT];
+    tperf_gemm_curve experts[TPERF_DTYPE_COUNT]; // an engine's products of experts
+    // Those with weights of 4 bits, by what activations have.
+    tperf_gemm_curve experts4[TPERF_DTYPE_COUNT];
+    tperf_attention_curve attention[TPERF_DTYPE_COUNT];
+    // FlashAttention 2, where it is not what `attention` times: Hopper has faster instructions than it uses
+    // (arXiv 2407.08608), and PyTorch's own kernels on AMD's GPUs are others.
+    tperf_attention_curve flash2[TPERF_DTYPE_COUNT];
+    tperf_decode_curve decode[TPERF_DTYPE_COUNT]; // by the dtype of the cache
+    tperf_stream_curve stream;
+    tperf_link_curve link[TPERF_LINK_CURVES];
+    tperf_direct_curve direct; // for all-reduces, where it is faster, if the system serves
+    tperf_slow_curve slow;
+} tperf_curves;
 
 // The shape of a kernel on the matrix units.
 typedef enum tperf_kernel_kind {
@@ -191,8 +226,10 @@ double tperf_link_stream(const tperf_link_curve *curve, bool all_reduce, double 
 bool tperf_link_adds(const tperf_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
                      double through, double bytes);
 
-double tperf_direct_time(const tperf_direct_curve *curve, double bandwidth, double gpus,
-                         double bytes);
+double tperf_one_shot_time(const tperf_direct_curve *curve, double bandwidth, double gpus,
+                           double bytes);
+double tperf_two_shot_time(const tperf_direct_curve *curve, double bandwidth, double gpus,
+                           double bytes);
 // part: of an all-reduce's start, which the curve was fitted to; an all-gather and a reduce-scatter, of which an
 // all-reduce is made, have half of it.
 double tperf_slow_time(const tperf_slow_curve *curve, double seconds, double domains, double part);

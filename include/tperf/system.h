@@ -11,43 +11,17 @@
 #include "tperf/efficiency.h"
 #include "tperf/error.h"
 
-typedef enum tperf_dtype {
-    TPERF_FP64,
-    TPERF_FP32,
-    TPERF_TF32,
-    TPERF_FP16,
-    TPERF_BF16,
-    TPERF_FP8,
-    TPERF_INT8,
-    TPERF_FP4,
-    TPERF_DTYPE_COUNT
-} tperf_dtype;
-
-// "fp64", "fp32" …: names in data files and scripts, in the order of tperf_dtype.
-extern const char *const tperf_dtype_names[TPERF_DTYPE_COUNT];
-
-double tperf_dtype_bytes(tperf_dtype dtype); // per element
-
 typedef struct tperf_system {
-    bool serves; // runs a serving engine, which has kernels of its own
+    bool serves;         // runs a serving engine, which has kernels of its own
+    tperf_curves curves; // where they exist, they replace the constants below
     struct {
         double tensor[TPERF_DTYPE_COUNT]; // FLOP/s of matrix products, dense; 0 = unknown
         double vector[TPERF_DTYPE_COUNT]; // FLOP/s of the vector units; 0 = unknown
         double compute_efficiency;        // part of either peak that a kernel reaches, in (0, 1]
         double units;                     // streaming multiprocessors; 0 = unknown, and no curves
-        tperf_gemm_curve
-            gemm[TPERF_DTYPE_COUNT]; // these replace compute_efficiency where they exist
-        tperf_gemm_curve experts4
-            [TPERF_DTYPE_COUNT]; // experts' products with weights of 4 bits, by what activations have
-        tperf_gemm_curve experts[TPERF_DTYPE_COUNT]; // an engine's other products of experts
-        tperf_attention_curve attention[TPERF_DTYPE_COUNT];
-        // FlashAttention 2, where it is not what `attention` times: Hopper has faster instructions than it uses
-        // (arXiv 2407.08608), and PyTorch's own kernels on AMD's GPUs are others.
-        tperf_attention_curve flash2[TPERF_DTYPE_COUNT];
         int64_t
             flash; // the FlashAttention that `attention` has become by tperf_system_flash; 0: as timed
-        tperf_decode_curve decode[TPERF_DTYPE_COUNT]; // by the dtype of the cache
-        double launch_s;                              // fixed latency in seconds, per op and pass
+        double launch_s; // fixed latency in seconds, per op and pass
         // What kernels reach of their rate where they cannot run as timed; 0: nothing is said, and nothing is lost.
         struct {
             double by_8,
@@ -65,7 +39,6 @@ typedef struct tperf_system {
             double capacity;   // bytes that a program can use
             double efficiency; // fraction of the bandwidth that a kernel reaches, in (0, 1]
             double scattered;  // part of that in training over rows in their experts' order; 0: all
-            tperf_stream_curve stream; // kernels that only read and write
         } hbm;
         struct {
             double bandwidth; // bytes/s of data still in it; 0 = unknown
@@ -80,18 +53,15 @@ typedef struct tperf_system {
         struct {              // within a domain: NVLink and NVSwitch, Infinity Fabric
             double bandwidth; // bytes/s per GPU and direction
             double efficiency;
-            double latency_s;                           // seconds per hop
-            tperf_link_curve curves[TPERF_LINK_CURVES]; // replace both where they exist
-            tperf_direct_curve direct; // for all-reduces, where it is faster, if `serves`
-            int64_t domain;            // GPUs that share the fast network
-            bool mesh;                 // a link between each pair of them, not a switch
+            double latency_s; // seconds per hop
+            int64_t domain;   // GPUs that share the fast network
+            bool mesh;        // a link between each pair of them, not a switch
         } fast;
         struct {              // between domains: InfiniBand, Ethernet
             double bandwidth; // bytes/s per NIC and direction
             double efficiency;
-            double latency_s;       // seconds per hop
-            tperf_slow_curve curve; // replaces both where it exists
-            double nics_per_gpu;    // may be fractional: 0.5 = two GPUs share one NIC
+            double latency_s;    // seconds per hop
+            double nics_per_gpu; // may be fractional: 0.5 = two GPUs share one NIC
             double
                 chain_s; // per GPU of the chain along which a broadcast or a reduce passes chunks
         } slow;

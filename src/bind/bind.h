@@ -55,7 +55,7 @@ void tperf_bind_resource(lua_State *L);
 void tperf_bind_system(lua_State *L);
 void tperf_bind_codec(lua_State *L);
 void tperf_bind_seal_system(lua_State *L);
-void tperf_bind_curve_fields(lua_State *L);
+void tperf_bind_curves(lua_State *L);
 void tperf_bind_at_size(lua_State *L);
 void tperf_bind_time_parts(lua_State *L);   // list of the names in a breakdown
 void tperf_bind_memory_parts(lua_State *L); // list of { name, held = all the time }

@@ -147,6 +147,15 @@ static void push_files(lua_State *L) {
     }
 }
 
+// core.algorithms: the names of the algorithms of collectives.
+static void push_algorithms(lua_State *L) {
+    lua_newtable(L);
+    for (int i = 0; tperf_algorithm_name(i); i++) {
+        lua_pushstring(L, tperf_algorithm_name(i));
+        lua_rawseti(L, -2, i + 1);
+    }
+}
+
 // clang-format off
 static const struct {
     const char *name;
@@ -156,7 +165,8 @@ static const struct {
     {"check_system", tperf_bind_system},
     {"codec", tperf_bind_codec},
     {"seal_system", tperf_bind_seal_system},
-    {"curve_fields", tperf_bind_curve_fields},
+    {"algorithms", push_algorithms},
+    {"curves", tperf_bind_curves},
     {"at_size", tperf_bind_at_size},
     {"memory_parts", tperf_bind_memory_parts},
     {"time_parts", tperf_bind_time_parts},

@@ -63,7 +63,7 @@ tperf_route tperf_dispatch_route(const tperf_routing *routing, double bytes, tpe
 // Its kernels keep the NICs busy from the first token on, so the curve's ramp does not apply.
 static double nics_time(const tperf_system *system, const tperf_rules *rules, double bytes,
                         tperf_group group) {
-    tperf_slow_curve curve = system->network.slow.curve;
+    tperf_slow_curve curve = system->curves.slow;
     double n = (double)group.size, q = (double)group.fast;
     if (bytes == 0) return 0;
     if (!(curve.efficiency > 0))
@@ -74,7 +74,7 @@ static double nics_time(const tperf_system *system, const tperf_rules *rules, do
 }
 
 static double latency_of(const tperf_system *system) {
-    const tperf_link_curve *link = &system->network.fast.curves[TPERF_LINK_ALL_TO_ALL];
+    const tperf_link_curve *link = &system->curves.link[TPERF_LINK_ALL_TO_ALL];
     return link->large > 0 ? link->latency_s : system->network.fast.latency_s;
 }
 
@@ -82,7 +82,7 @@ static double low_latency_time(const tperf_system *system, const tperf_routing *
                                double bytes, tperf_group group) {
     double n = (double)group.size, q = (double)group.fast, g = n / q;
     double nics = system->network.slow.nics_per_gpu * system->network.slow.bandwidth;
-    double part = system->network.slow.curve.efficiency;
+    double part = system->curves.slow.efficiency;
     double far = bytes * (g - 1) / g / (nics * (part > 0 ? part : system->network.slow.efficiency));
     double near = bytes * (q - 1) / n / (routing->ports * system->network.fast.bandwidth);
     return latency_of(system) + routing->doubling_s * log2(g) + fmax(far, near);

@@ -235,11 +235,16 @@ double tperf_link_time(const tperf_link_curve *curve, bool all_reduce, double ba
            (bytes / gpus <= curve->switch_bytes ? fmin(small, large) : large);
 }
 
-double tperf_direct_time(const tperf_direct_curve *curve, double bandwidth, double gpus,
-                         double bytes) {
-    double one = (gpus - 1) * bytes / (curve->one_shot * bandwidth);
+double tperf_one_shot_time(const tperf_direct_curve *curve, double bandwidth, double gpus,
+                           double bytes) {
+    return curve->latency_s + curve->hop_s * (gpus - 1) +
+           (gpus - 1) * bytes / (curve->one_shot * bandwidth);
+}
+
+double tperf_two_shot_time(const tperf_direct_curve *curve, double bandwidth, double gpus,
+                           double bytes) {
     double two = curve->extra_s + through_port(true, gpus, bytes) / (curve->two_shot * bandwidth);
-    return curve->latency_s + curve->hop_s * (gpus - 1) + fmin(one, two);
+    return curve->latency_s + curve->hop_s * (gpus - 1) + two;
 }
 
 double tperf_slow_time(const tperf_slow_curve *curve, double seconds, double domains, double part) {

@@ -1,9 +1,11 @@
-// numbers.h: the numbers of a system and its curves as data, for checks, bindings and documentation.
+// numbers.h: the numbers of a system as data, for checks, bindings and documentation.
 #ifndef TPERF_MACHINE_NUMBERS_H
 #define TPERF_MACHINE_NUMBERS_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "tperf/error.h"
 
 // Far beyond any machine, yet small enough that every product and sum stays finite.
 #define TPERF_MIN_RATE 1.0 // FLOP/s, bytes/s, bytes
@@ -27,9 +29,8 @@ typedef struct tperf_system_number {
 // Numbers of tperf_system, except curves and those of the host.
 extern const tperf_system_number tperf_system_numbers[];
 
-// Numbers of the structs with these names in tperf/efficiency.h, except attention's head sizes and their efficiencies.
-extern const tperf_system_number tperf_gemm_numbers[], tperf_attention_numbers[],
-    tperf_decode_numbers[], tperf_stream_numbers[], tperf_link_numbers[], tperf_direct_numbers[],
-    tperf_slow_numbers[];
+// Checks each number against its range; `prefix` precedes names in messages. An optional 0 means unknown.
+tperf_status tperf_numbers_check(const void *record, const tperf_system_number *numbers,
+                                 const char *prefix, tperf_error *error);
 
 #endif

@@ -155,7 +155,7 @@ static bool kernels_time(const tperf_op *op, const tperf_pass *pass, const tperf
 static bool stream_time(const tperf_op *op, const tperf_pass *pass, const tperf_platform *on,
                         tperf_pass_work *stream) {
     const tperf_system *system = on->system;
-    bool streams = system->serves && system->accelerator.hbm.stream.efficiency > 0 &&
+    bool streams = system->serves && system->curves.stream.efficiency > 0 &&
                    pass != &op->backward && pass->tensor_flops == 0 && pass->routed == 0 &&
                    pass->bytes_per_panel == 0;
     if (!streams) return false;

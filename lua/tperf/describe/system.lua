@@ -27,9 +27,7 @@ end
 
 local wait = quantity("s", { min = 0, max = 1e3 })
 
-local gemm_curves, attention_curves = curves.by_dtype(curves.of(curves.numbers "gemm")),
-  curves.by_dtype(curves.attention())
-local decode_curves = curves.by_dtype(curves.of(curves.numbers "decode")) -- by the dtype of the cache
+local kernel_curves, link_curves = curves.at "accelerator.compute_efficiency", curves.at "network.fast.efficiency"
 
 -- The curve of products in kernels for blocks of experts alone, as parts of each dtype's peak; and `routing`, the
 -- seconds that these take to choose experts, and `pair`, for each pair of a token and an expert.
@@ -39,20 +37,15 @@ local function own_experts()
   return curves.of(fields)
 end
 
-local link_curve = check.record_of(curves.between "link") -- a constant can replace it
+-- Constants, or curves by kind of kernel or collective: src/machine/curves.c has a row for each.
+local function beside_curves(known, constant)
+  local fields = { source = source, [constant] = efficiency() }
+  for name, one in pairs(known) do fields[name] = one end
+  return check.record_of(fields)
+end
 
--- A constant, or curves by kind of kernel or collective.
-local compute_curves = check.record_of {
-  source = source, other = efficiency(), gemm = gemm_curves, attention = attention_curves,
-  flash2 = attention_curves, -- FlashAttention 2, where it is another kernel
-  decode = decode_curves,
-  experts4 = gemm_curves, -- experts' products with weights of 4 bits, by the dtype of the activations
-  experts = gemm_curves, -- an engine's other products of experts, by dtype
-}
-local fast_curves = check.record_of {
-  source = source, send = efficiency(), all_reduce = link_curve, all_gather = link_curve, reduce_scatter = link_curve,
-  all_to_all = link_curve, direct = curves.of(curves.numbers "direct"), -- all-reduces of serving engines
-}
+local compute_curves = beside_curves(kernel_curves, "other")
+local fast_curves = beside_curves(link_curves, "send")
 local slow = curves.between "slow"
 slow.source = source
 local slow_curve = check.record_of(slow)
@@ -113,8 +106,8 @@ local schema = {
     portable_experts = own_experts(), -- and those in Triton
     portable_attention = check.record_of({ -- attention in Triton, where engines run it
       source = source,
-      attention = attention_curves, -- prefills, by the dtype of the products
-      decode = decode_curves, -- by the dtype of the cache
+      attention = kernel_curves.attention, -- prefills, by the dtype of the products
+      decode = kernel_curves.decode, -- by the dtype of the cache
     }, { optional = true }),
     routing = check.record_of({ -- kernels of serving engines that choose experts and sort tokens by expert
       source = source,

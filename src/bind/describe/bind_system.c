@@ -6,6 +6,7 @@
 
 #include "bind/bind.h"
 #include "bind/fields.h"
+#include "machine/curves.h"
 #include "machine/numbers.h"
 
 // The number at field `name` of the table on top of the stack; `missing` if absent.
@@ -70,17 +71,6 @@ static bool enter(lua_State *L, const char *name) {
     return false;
 }
 
-// Whether the table on top of the stack has a curve of this kind and dtype, where fp16 and bf16 substitute for each
-// other. If so, pushes both tables.
-static bool enter_curve(lua_State *L, const char *kind, int dtype) {
-    const char *name = tperf_dtype_names[dtype];
-    const char *twin = dtype == TPERF_FP16 ? "bf16" : dtype == TPERF_BF16 ? "fp16" : name;
-    if (!enter(L, kind)) return false;
-    if (enter(L, name) || enter(L, twin)) return true;
-    lua_pop(L, 1);
-    return false;
-}
-
 // A number for all head sizes, or a list of one for each.
 static void read_backward(lua_State *L, tperf_attention_curve *curve) {
     if (enter(L, "backward")) {
@@ -93,76 +83,67 @@ static void read_backward(lua_State *L, tperf_attention_curve *curve) {
         curve->backward[i] = all;
 }
 
-static void read_attention(lua_State *L, const char *kind, int dtype,
-                           tperf_attention_curve *curve) {
-    if (!enter_curve(L, kind, dtype)) return;
-    read_numbers(L, tperf_attention_numbers, curve);
-    curve->n_sizes = read_list(L, "head_dim", curve->head_size, TPERF_HEAD_SIZES_MAX);
-    read_list(L, "efficiency", curve->efficiency, TPERF_HEAD_SIZES_MAX);
-    read_backward(L, curve);
-    lua_pop(L, 2);
+// Reads the curve from the table on top of the stack.
+static void read_curve(lua_State *L, const tperf_curve *row, void *curve) {
+    read_numbers(L, row->numbers, curve);
+    if (!row->heads) return;
+    tperf_attention_curve *attention = curve;
+    attention->n_sizes = read_list(L, "head_dim", attention->head_size, TPERF_HEAD_SIZES_MAX);
+    read_list(L, "efficiency", attention->efficiency, TPERF_HEAD_SIZES_MAX);
+    read_backward(L, attention);
 }
 
-static void read_kernels(lua_State *L, tperf_system *out) {
+// Enters the table at a path like "hbm.stream" below the one on top of the stack, in whose place it then stands.
+static bool enter_path(lua_State *L, const char *path) {
+    lua_pushvalue(L, -1);
+    for (const char *dot = path; path; path = dot ? dot + 1 : NULL) {
+        char part[32];
+        dot = strchr(path, '.');
+        snprintf(part, sizeof part, "%.*s", dot ? (int)(dot - path) : (int)strlen(path), path);
+        bool is_table = lua_getfield(L, -1, part) == LUA_TTABLE;
+        lua_remove(L, -2);
+        if (is_table) continue;
+        lua_pop(L, 1);
+        return false;
+    }
+    return true;
+}
+
+// Reads a curve, or one for each dtype, of which fp16 and bf16 substitute for each other, from the table on top of the
+// stack.
+static void read_row(lua_State *L, const tperf_curve *row, tperf_curves *curves) {
+    if (!row->by_dtype) {
+        read_curve(L, row, tperf_curve_at(curves, row, 0));
+        return;
+    }
     for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
-        if (enter_curve(L, "gemm", i)) {
-            read_numbers(L, tperf_gemm_numbers, &out->accelerator.gemm[i]);
-            lua_pop(L, 2);
-        }
-        if (enter_curve(L, "experts4", i)) {
-            read_numbers(L, tperf_gemm_numbers, &out->accelerator.experts4[i]);
-            lua_pop(L, 2);
-        }
-        if (enter_curve(L, "experts", i)) {
-            read_numbers(L, tperf_gemm_numbers, &out->accelerator.experts[i]);
-            lua_pop(L, 2);
-        }
-        if (enter_curve(L, "decode", i)) {
-            read_numbers(L, tperf_decode_numbers, &out->accelerator.decode[i]);
-            lua_pop(L, 2);
-        }
-        read_attention(L, "attention", i, &out->accelerator.attention[i]);
-        read_attention(L, "flash2", i, &out->accelerator.flash2[i]);
-    }
-}
-
-static void read_compute_efficiency(lua_State *L, tperf_system *out) {
-    if (!enter(L, "compute_efficiency")) {
-        out->accelerator.compute_efficiency = number_field(L, "compute_efficiency", 0);
-        return;
-    }
-    out->accelerator.compute_efficiency = number_field(L, "other", 0);
-    read_kernels(L, out);
-    lua_pop(L, 1);
-}
-
-static void read_fast_efficiency(lua_State *L, tperf_system *out) {
-    static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
-    if (!enter(L, "efficiency")) {
-        out->network.fast.efficiency = number_field(L, "efficiency", 0);
-        return;
-    }
-    out->network.fast.efficiency = number_field(L, "send", 0);
-    for (int i = 0; i < TPERF_LINK_CURVES; i++) {
-        if (!enter(L, names[i])) continue;
-        read_numbers(L, tperf_link_numbers, &out->network.fast.curves[i]);
+        const char *name = tperf_dtype_names[i];
+        const char *twin = i == TPERF_FP16 ? "bf16" : i == TPERF_BF16 ? "fp16" : name;
+        if (!enter(L, name) && !enter(L, twin)) continue;
+        read_curve(L, row, tperf_curve_at(curves, row, i));
         lua_pop(L, 1);
     }
-    if (enter(L, "direct")) {
-        read_numbers(L, tperf_direct_numbers, &out->network.fast.direct);
-        lua_pop(L, 1);
-    }
-    lua_pop(L, 1);
 }
 
-static void read_slow_efficiency(lua_State *L, tperf_system *out) {
-    if (!enter(L, "efficiency")) {
-        out->network.slow.efficiency = number_field(L, "efficiency", 0);
-        return;
+// Reads all curves of the system on top of the stack. A number stands where a constant takes their place.
+static void read_curves(lua_State *L, tperf_curves *curves) {
+    for (const tperf_curve *row = tperf_curve_rows; row->place; row++) {
+        if (!enter_path(L, row->place)) continue;
+        if (enter(L, row->name)) {
+            read_row(L, row, curves);
+            lua_pop(L, 1);
+        }
+        lua_pop(L, 1);
     }
-    read_numbers(L, tperf_slow_numbers, &out->network.slow.curve);
-    out->network.slow.efficiency = out->network.slow.curve.efficiency;
+}
+
+// The constant at `efficiency` of the table on top of the stack; beside curves, that of field `other`, or `missing`.
+static double read_constant(lua_State *L, const char *efficiency, const char *other,
+                            double missing) {
+    if (!enter(L, efficiency)) return number_field(L, efficiency, 0);
+    double constant = other ? number_field(L, other, 0) : missing;
     lua_pop(L, 1);
+    return constant;
 }
 
 static void read_accelerator(lua_State *L, tperf_system *out) {
@@ -172,19 +153,14 @@ static void read_accelerator(lua_State *L, tperf_system *out) {
     // Without matrix units for 32-bit numbers, the vector units run such products.
     if (out->accelerator.tensor[TPERF_FP32] == 0)
         out->accelerator.tensor[TPERF_FP32] = out->accelerator.vector[TPERF_FP32];
-    read_compute_efficiency(L, out);
-    push_part(L, "hbm");
-    if (enter(L, "stream")) {
-        read_numbers(L, tperf_stream_numbers, &out->accelerator.hbm.stream);
-        lua_pop(L, 1);
-    }
-    lua_pop(L, 2);
+    out->accelerator.compute_efficiency = read_constant(L, "compute_efficiency", "other", 0);
+    lua_pop(L, 1);
 }
 
 static void read_network(lua_State *L, tperf_system *out) {
     push_part(L, "network");
     push_part(L, "fast");
-    read_fast_efficiency(L, out);
+    out->network.fast.efficiency = read_constant(L, "efficiency", "send", 0);
     lua_getfield(L, -1, "domain");
     int whole;
     out->network.fast.domain = lua_tointegerx(L, -1, &whole);
@@ -194,7 +170,8 @@ static void read_network(lua_State *L, tperf_system *out) {
     out->network.fast.mesh = lua_toboolean(L, -1);
     lua_pop(L, 2);
     push_part(L, "slow");
-    read_slow_efficiency(L, out);
+    out->network.slow.efficiency =
+        read_constant(L, "efficiency", NULL, out->curves.slow.efficiency);
     lua_pop(L, 2);
 }
 
@@ -246,6 +223,7 @@ void tperf_bind_check_system(lua_State *L, int index, tperf_system *out) {
     lua_pushvalue(L, index);
     read_numbers(L, tperf_system_numbers, out);
     read_room(L, out);
+    read_curves(L, &out->curves);
     read_accelerator(L, out);
     read_network(L, out);
     read_host(L, out);
@@ -304,32 +282,42 @@ void tperf_bind_system(lua_State *L) {
     lua_pushcfunction(L, check_system);
 }
 
-// curve_fields: curve -> list of { name, unit, low, high, optional }, from which the schema of systems is built.
-void tperf_bind_curve_fields(lua_State *L) {
-    static const struct {
-        const char *name;
-        const tperf_system_number *fields;
-    } curves[] = {
-        {"gemm", tperf_gemm_numbers},     {"attention", tperf_attention_numbers},
-        {"decode", tperf_decode_numbers}, {"stream", tperf_stream_numbers},
-        {"link", tperf_link_numbers},     {"direct", tperf_direct_numbers},
-        {"slow", tperf_slow_numbers},
-    };
+static void push_numbers(lua_State *L, const tperf_system_number *numbers) {
     lua_newtable(L);
-    for (size_t i = 0; i < sizeof curves / sizeof *curves; i++) {
-        lua_newtable(L);
-        for (const tperf_system_number *f = curves[i].fields; f->name; f++) {
-            lua_createtable(L, 0, 5);
-            lua_pushstring(L, f->name);
-            lua_setfield(L, -2, "name");
-            lua_pushstring(L, f->unit);
-            lua_setfield(L, -2, "unit");
-            tperf_fields_set(L, "low", f->low);
-            tperf_fields_set(L, "high", f->high);
-            lua_pushboolean(L, f->optional);
-            lua_setfield(L, -2, "optional");
-            lua_rawseti(L, -2, f - curves[i].fields + 1);
-        }
-        lua_setfield(L, -2, curves[i].name);
+    for (const tperf_system_number *f = numbers; f->name; f++) {
+        lua_createtable(L, 0, 5);
+        lua_pushstring(L, f->name);
+        lua_setfield(L, -2, "name");
+        lua_pushstring(L, f->unit);
+        lua_setfield(L, -2, "unit");
+        tperf_fields_set(L, "low", f->low);
+        tperf_fields_set(L, "high", f->high);
+        lua_pushboolean(L, f->optional);
+        lua_setfield(L, -2, "optional");
+        lua_rawseti(L, -2, f - numbers + 1);
+    }
+}
+
+// curves: list of { place, name, kind, by_dtype, required, heads, numbers = list of { name, unit, low, high, optional } }, from
+// which the schema of systems is built.
+void tperf_bind_curves(lua_State *L) {
+    lua_newtable(L);
+    for (const tperf_curve *row = tperf_curve_rows; row->place; row++) {
+        lua_createtable(L, 0, 7);
+        lua_pushstring(L, row->place);
+        lua_setfield(L, -2, "place");
+        lua_pushstring(L, row->name);
+        lua_setfield(L, -2, "name");
+        lua_pushstring(L, row->kind);
+        lua_setfield(L, -2, "kind");
+        lua_pushboolean(L, row->by_dtype);
+        lua_setfield(L, -2, "by_dtype");
+        lua_pushboolean(L, row->required);
+        lua_setfield(L, -2, "required");
+        lua_pushboolean(L, row->heads);
+        lua_setfield(L, -2, "heads");
+        push_numbers(L, row->numbers);
+        lua_setfield(L, -2, "numbers");
+        lua_rawseti(L, -2, row - tperf_curve_rows + 1);
     }
 }

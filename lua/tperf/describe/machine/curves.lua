@@ -22,10 +22,13 @@ function curves.of(fields)
   return one
 end
 
+local numbers = {}
+for _, row in ipairs(core.curves) do numbers[row.kind] = row.numbers end
+
 --- The numbers of a kind of curve, described by the core's table.
-function curves.numbers(name)
+function curves.numbers(kind)
   local fields = {}
-  for _, f in ipairs(core.curve_fields[name]) do
+  for _, f in ipairs(numbers[kind]) do
     local default = f.optional and 0 or nil
     local least = f.optional and math.min(f.low, 0) or f.low -- 0: nothing is said
     fields[f.name] = check.number { unit = f.unit, min = least, max = f.high, default = default }
@@ -40,23 +43,44 @@ function curves.between(name)
   return fields
 end
 
---- Of attention: numbers for each size of a head, `backward` for all of them or each.
-function curves.attention()
-  local fields = curves.numbers "attention"
+-- With numbers for each size of a head, `backward` for all of them or each.
+local function by_head(fields)
   local reached = check.number { min = 1e-6, max = 10 } -- clocks may boost beyond the figure, and losses add up
   local part = check.number { min = 1e-6, max = 1e6 }
   fields.head_dim = check.list(check.integer { min = 1, max = 1000000 }, HEAD_SIZES)
   fields.efficiency = check.list(reached, HEAD_SIZES)
   fields.backward = check.one_of(part, check.list(part, HEAD_SIZES))
   fields.backward_error, fields.backward_points = of_fit.error, of_fit.points
-  return curves.of(fields)
+  return fields
 end
 
---- One curve for each dtype.
-function curves.by_dtype(one)
+-- One curve for each dtype.
+local function by_dtype(one)
   local fields = {}
   for _, dtype in ipairs { "fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4" } do fields[dtype] = one end
   return check.record_of(fields, { optional = true })
+end
+
+--- The curve, or the curves by dtype, that one row of the core's table describes.
+local function of_row(row)
+  local fields = curves.numbers(row.kind)
+  if row.required then
+    fields.error, fields.points = of_fit.error, of_fit.points
+    return check.record_of(fields)
+  end
+  local one = curves.of(row.heads and by_head(fields) or fields)
+  return row.by_dtype and by_dtype(one) or one
+end
+
+--- The curves that a table of a system's file has, by name.
+---@param place string  the table's path: "network.fast.efficiency"
+---@return table<string, function>
+function curves.at(place)
+  local fields = {}
+  for _, row in ipairs(core.curves) do
+    if row.place == place then fields[row.name] = of_row(row) end
+  end
+  return fields
 end
 
 return curves

@@ -1,0 +1,300 @@
+// algorithms.c: see algorithms.h. tperf/collective.h states every formula, tperf/efficiency.h those of the curves.
+#include "machine/algorithms.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
+// --- what a collective moves ---
+
+// Whether all of V crosses every link, rather than all except one GPU's share.
+static bool moves_whole(tperf_collective kind) {
+    return kind == TPERF_BROADCAST || kind == TPERF_REDUCE;
+}
+
+// Bytes of V that cross the NICs of one domain under NCCL's algorithms: trees for the all-reduce, rings for the others.
+static double leaving(const tperf_exchange *e) {
+    if (moves_whole(e->kind)) return e->bytes;
+    if (e->kind == TPERF_ALL_REDUCE) return 2 * (e->g - 1) / e->g * e->bytes;
+    if (e->kind == TPERF_ALL_TO_ALL) return (e->g - 1) / e->g * e->bytes * e->n / e->g;
+    return (e->n - 1) / e->n * e->bytes;
+}
+
+// Bytes of V that cross the fast port of one of a domain's q GPUs: on a ring, everything from all other GPUs; in an
+// all-to-all, only the neighbours' messages.
+static double through_fast_port(const tperf_exchange *e) {
+    if (moves_whole(e->kind)) return e->bytes;
+    if (e->kind == TPERF_ALL_TO_ALL) return (e->q - 1) / e->n * e->bytes;
+    return (e->kind == TPERF_ALL_REDUCE ? 2 : 1) * (e->n - 1) / e->n * e->bytes;
+}
+
+static bool reduces(const tperf_exchange *e) {
+    return e->kind == TPERF_ALL_REDUCE;
+}
+
+// --- formulas ---
+
+static double fast_rate(const tperf_exchange *e) { // B_f
+    return e->port * e->system->network.fast.efficiency;
+}
+
+static double nic_rate(const tperf_exchange *e) { // B_s
+    return e->system->network.slow.bandwidth * e->system->network.slow.efficiency;
+}
+
+static double fast_hops(const tperf_exchange *e, double hops) {
+    return e->system->network.fast.latency_s * hops;
+}
+
+static double slow_hops(const tperf_exchange *e, double hops) {
+    return e->system->network.slow.latency_s * hops;
+}
+
+// NICs of a GPU alone in its domain.
+static double lone_nics(const tperf_exchange *e) {
+    return e->rules->lone_gpus_use_all_nics ? e->system->network.slow.nics_per_gpu : 1;
+}
+
+static tperf_rate send_rate(const tperf_exchange *e) {
+    if (e->group.fast > 1) return (tperf_rate){fast_hops(e, 1), 1 / fast_rate(e)};
+    return (tperf_rate){slow_hops(e, 1), 1 / (nic_rate(e) * lone_nics(e))};
+}
+
+static tperf_route send_route(const tperf_exchange *e) {
+    return e->group.fast > 1 ? (tperf_route){NULL, e->bytes, 0} : (tperf_route){NULL, 0, e->bytes};
+}
+
+// The number of ring passes whose bytes are charged. The published solver doubles an all-reduce's only across domains,
+// and never the latency (Q4).
+static double ring_passes(const tperf_exchange *e) {
+    if (!reduces(e)) return 1;
+    return e->rules->all_reduce_is_two_passes || e->reach == TPERF_BOTH ? 2 : 1;
+}
+
+// One pass around a ring, with the fraction `part` of the bytes crossing every link.
+static tperf_rate once_around(const tperf_exchange *e, double part) {
+    if (e->reach == TPERF_LONE)
+        return (tperf_rate){slow_hops(e, e->n - 1), part / (nic_rate(e) * lone_nics(e))};
+    if (e->reach == TPERF_INSIDE) return (tperf_rate){fast_hops(e, e->n - 1), part / fast_rate(e)};
+    double nics = e->system->network.slow.nics_per_gpu;
+    return (tperf_rate){slow_hops(e, e->g - 1) + fast_hops(e, e->n - e->g),
+                        larger(part / (nics * e->q * nic_rate(e)), part / fast_rate(e))};
+}
+
+static tperf_rate ring_rate(const tperf_exchange *e) {
+    double part = moves_whole(e->kind) ? 1 : (e->n - 1) / e->n;
+    if (!reduces(e) || !e->rules->all_reduce_is_two_passes)
+        return once_around(e, ring_passes(e) * part);
+    tperf_rate once = once_around(e, part);
+    return (tperf_rate){2 * once.latency_s, 2 * once.per_byte_s};
+}
+
+static tperf_route ring_route(const tperf_exchange *e) {
+    double part = moves_whole(e->kind) ? 1 : (e->n - 1) / e->n;
+    double through = ring_passes(e) * part * e->bytes;
+    return (tperf_route){NULL, e->reach == TPERF_LONE ? 0 : through,
+                         e->reach == TPERF_INSIDE ? 0 : through / e->q};
+}
+
+static tperf_rate rooted_rate(const tperf_exchange *e) {
+    double nics = e->system->network.slow.nics_per_gpu;
+    double out = (e->n - e->q) / e->n, passing = (e->n - 1) / e->n;
+    if (e->reach == TPERF_LONE)
+        return (tperf_rate){slow_hops(e, e->n - 1), passing / (nic_rate(e) * nics)};
+    return (tperf_rate){slow_hops(e, e->g - 1) + fast_hops(e, e->n - e->g),
+                        larger(out / (nics * e->q * nic_rate(e)), passing / fast_rate(e))};
+}
+
+static tperf_route rooted_route(const tperf_exchange *e) {
+    double port = e->reach == TPERF_LONE ? 0 : (e->n - 1) / e->n * e->bytes;
+    return (tperf_route){NULL, port, (e->n - e->q) / e->n * e->bytes / e->q};
+}
+
+static tperf_rate pairwise_rate(const tperf_exchange *e) {
+    double nics = e->system->network.slow.nics_per_gpu;
+    return (tperf_rate){
+        slow_hops(e, e->n - e->q) + fast_hops(e, e->q - 1),
+        larger((e->n - e->q) / e->n / (nic_rate(e) * nics), (e->q - 1) / e->n / fast_rate(e))};
+}
+
+static tperf_route pairwise_route(const tperf_exchange *e) {
+    return (tperf_route){NULL, (e->q - 1) / e->n * e->bytes, (e->n - e->q) / e->n * e->bytes};
+}
+
+// --- curves within a domain ---
+
+static bool switch_adds(const tperf_exchange *e) {
+    return tperf_link_adds(e->link, true, e->port, e->q, through_fast_port(e), e->bytes);
+}
+
+// One curve for the protocols of rings and the switch. A broadcast, scatter or gather costs as much as an all-gather
+// that moves as many bytes through every port; a reduce as much as such a reduce-scatter.
+static double link_seconds(const tperf_exchange *e) {
+    double bytes = moves_whole(e->kind) ? e->bytes * (e->n / (e->n - 1)) : e->bytes;
+    return tperf_link_time(e->link, reduces(e), e->port, e->n, bytes);
+}
+
+static tperf_route port_route(const tperf_exchange *e) {
+    return (tperf_route){NULL, through_fast_port(e), 0};
+}
+
+static double switch_bytes(const tperf_exchange *e) {
+    return (e->q + 1) / e->q * e->bytes;
+}
+
+static tperf_route switch_route(const tperf_exchange *e) {
+    return (tperf_route){NULL, switch_bytes(e), 0};
+}
+
+// Kernels that read the peers' memory, of serving engines.
+static bool reads_peers(const tperf_exchange *e) {
+    return e->system->serves && e->system->curves.direct.one_shot > 0;
+}
+
+static double one_shot_seconds(const tperf_exchange *e) {
+    return tperf_one_shot_time(&e->system->curves.direct, e->port, e->n, e->bytes);
+}
+
+static tperf_route one_shot_route(const tperf_exchange *e) {
+    return (tperf_route){NULL, (e->n - 1) * e->bytes, 0};
+}
+
+static double two_shot_seconds(const tperf_exchange *e) {
+    return tperf_two_shot_time(&e->system->curves.direct, e->port, e->n, e->bytes);
+}
+
+static tperf_route two_shot_route(const tperf_exchange *e) {
+    return (tperf_route){NULL, 2 * (e->n - 1) / e->n * e->bytes, 0};
+}
+
+// --- curves between domains ---
+
+enum { MEASURED_DOMAIN = 8 };
+
+static double slow_seconds(const tperf_exchange *e) {
+    const tperf_slow_curve *slow = &e->system->curves.slow;
+    double nics = e->q * e->system->network.slow.nics_per_gpu * e->system->network.slow.bandwidth;
+    double stream = leaving(e) / (nics * slow->efficiency);
+    if (e->reach == TPERF_BOTH)
+        stream = larger(stream, tperf_link_stream(e->link, reduces(e), e->port, e->q,
+                                                  through_fast_port(e), e->bytes));
+    bool half = e->kind == TPERF_ALL_GATHER || e->kind == TPERF_REDUCE_SCATTER;
+    double time = tperf_slow_time(slow, stream, e->g, half ? 0.5 : 1);
+    if (moves_whole(e->kind)) time += e->system->network.slow.chain_s * e->n;
+    // The start was measured with domains of up to 8; a larger one takes at least what its own part does.
+    if (e->group.fast <= MEASURED_DOMAIN) return time;
+    double inside = e->kind == TPERF_ALL_TO_ALL ? e->bytes / e->g : e->bytes;
+    return larger(time, tperf_link_time(e->link, reduces(e), e->port, e->q, inside));
+}
+
+static tperf_route slow_route(const tperf_exchange *e) {
+    double port = reduces(e) && switch_adds(e) ? switch_bytes(e) : through_fast_port(e);
+    return (tperf_route){NULL, e->reach == TPERF_LONE ? 0 : port, leaving(e) / e->q};
+}
+
+// --- the table ---
+
+#define BIT(kind) (1u << (kind))
+enum {
+    ROOTED = BIT(TPERF_SCATTER) | BIT(TPERF_GATHER),
+    PAIRED = BIT(TPERF_ALL_TO_ALL),
+    REDUCED = BIT(TPERF_ALL_REDUCE),
+    AROUND = REDUCED | BIT(TPERF_ALL_GATHER) | BIT(TPERF_REDUCE_SCATTER) | BIT(TPERF_BROADCAST) |
+             BIT(TPERF_REDUCE),
+    ACROSS = TPERF_LONE | TPERF_BOTH,
+};
+
+// clang-format off
+const tperf_algorithm tperf_algorithms[] = {
+    // name, collectives, reach, basis, condition, line in the bytes, seconds, route
+    {"send", BIT(TPERF_SEND), TPERF_ANYWHERE, TPERF_FORMULA, NULL, send_rate, NULL, send_route},
+    {"ring", AROUND, TPERF_INSIDE | TPERF_LONE, TPERF_FORMULA, NULL, ring_rate, NULL, ring_route},
+    {"rings", AROUND, TPERF_BOTH, TPERF_FORMULA, NULL, ring_rate, NULL, ring_route},
+    {"ring", ROOTED, TPERF_ANYWHERE, TPERF_FORMULA, NULL, rooted_rate, NULL, rooted_route},
+    {"pairwise", PAIRED, TPERF_ANYWHERE, TPERF_FORMULA, NULL, pairwise_rate, NULL, pairwise_route},
+
+    {"switch", REDUCED, TPERF_INSIDE, TPERF_CURVE, switch_adds, NULL, link_seconds, switch_route},
+    {"ring", AROUND | ROOTED, TPERF_INSIDE, TPERF_CURVE, NULL, NULL, link_seconds, port_route},
+    {"pairwise", PAIRED, TPERF_INSIDE, TPERF_CURVE, NULL, NULL, link_seconds, port_route},
+    {"one-shot", REDUCED, TPERF_INSIDE, TPERF_CURVE, reads_peers, NULL, one_shot_seconds, one_shot_route},
+    {"two-shot", REDUCED, TPERF_INSIDE, TPERF_CURVE, reads_peers, NULL, two_shot_seconds, two_shot_route},
+    {"tree", REDUCED, ACROSS, TPERF_CURVE, NULL, NULL, slow_seconds, slow_route},
+    {"ring", (AROUND & ~REDUCED) | ROOTED, TPERF_LONE, TPERF_CURVE, NULL, NULL, slow_seconds, slow_route},
+    {"rings", (AROUND & ~REDUCED) | ROOTED, TPERF_BOTH, TPERF_CURVE, NULL, NULL, slow_seconds, slow_route},
+    {"pairwise", PAIRED, ACROSS, TPERF_CURVE, NULL, NULL, slow_seconds, slow_route},
+    {0},
+};
+// clang-format on
+
+// --- choice ---
+
+static const tperf_link_curve *link_of(const tperf_system *system, tperf_collective kind) {
+    const tperf_link_curve *curves = system->curves.link;
+    if (kind == TPERF_ALL_REDUCE) return &curves[TPERF_LINK_ALL_REDUCE];
+    if (kind == TPERF_REDUCE_SCATTER || kind == TPERF_REDUCE)
+        return &curves[TPERF_LINK_REDUCE_SCATTER];
+    if (kind == TPERF_ALL_TO_ALL) return &curves[TPERF_LINK_ALL_TO_ALL];
+    return &curves[TPERF_LINK_ALL_GATHER];
+}
+
+bool tperf_is_measured(const tperf_system *system, tperf_collective kind, tperf_group group) {
+    if (kind == TPERF_SEND) return false;
+    bool link = link_of(system, kind)->large > 0;
+    if (group.size == group.fast) return link;
+    return system->curves.slow.efficiency > 0 && (link || group.fast == 1);
+}
+
+// The port bandwidth, in bytes/s, from one GPU to the other q - 1 of its group in the domain. In a mesh only the links
+// to them count, out of domain - 1.
+static double port_of(const tperf_system *system, int64_t q) {
+    double port = system->network.fast.bandwidth;
+    int64_t others = system->network.fast.domain - 1;
+    return system->network.fast.mesh && q > 1 && others > 0
+               ? port * (double)(q - 1) / (double)others
+               : port;
+}
+
+tperf_exchange tperf_exchange_of(const tperf_system *system, const tperf_rules *rules,
+                                 tperf_collective kind, double bytes, tperf_group group) {
+    double n = (double)group.size, q = (double)group.fast;
+    return (tperf_exchange){
+        .system = system,
+        .rules = rules,
+        .kind = kind,
+        .bytes = bytes,
+        .group = group,
+        .n = n,
+        .q = q,
+        .g = n / q,
+        .port = port_of(system, group.fast),
+        .link = link_of(system, kind),
+        .basis = tperf_is_measured(system, kind, group) ? TPERF_CURVE : TPERF_FORMULA,
+        .reach = group.size == group.fast ? TPERF_INSIDE
+                 : group.fast == 1        ? TPERF_LONE
+                                          : TPERF_BOTH,
+    };
+}
+
+const tperf_algorithm *tperf_algorithm_next(const tperf_algorithm *from, const tperf_exchange *e) {
+    for (const tperf_algorithm *a = from; a->name; a++)
+        if ((a->kinds & BIT(e->kind)) && (a->reach & e->reach) && a->basis == e->basis &&
+            (!a->applies || a->applies(e)))
+            return a;
+    return NULL;
+}
+
+static bool is_first_of_name(const tperf_algorithm *one) {
+    for (const tperf_algorithm *a = tperf_algorithms; a < one; a++)
+        if (strcmp(a->name, one->name) == 0) return false;
+    return true;
+}
+
+const char *tperf_algorithm_name(int i) {
+    for (const tperf_algorithm *a = tperf_algorithms; a->name; a++)
+        if (is_first_of_name(a) && i-- == 0) return a->name;
+    return NULL;
+}
