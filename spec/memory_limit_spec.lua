@@ -160,3 +160,20 @@ describe("an answer that cannot fit", function()
     assert.is_true(bytes > 2000 and bytes < 2800, result.out .. result.err)
   end)
 end)
+
+describe("a trace of requests", function()
+  it("is read line by line", function()
+    local folder = program.folder()
+    finally(function() program.remove(folder) end)
+    program.write(folder .. "/s.lua",
+      "require 'tperf'.serve { step_time = { fixed = 0.01 }, requests = 't.jsonl' }")
+    local function ask() return program.shell("tperf run --max-memory 48MiB s.lua", folder).err end
+    program.write(folder .. "/t.jsonl", ('{"arrival": 1, "prompt": 8, "output": 4}\n'):rep(3) .. '{"x": 1}\n'
+      .. ("#\n"):rep(50 << 20))
+    assert.equal("tperf: s.lua:1: t.jsonl:4: unknown column 'x'", ask():match "^[^;\n]*")
+    program.write(folder .. "/t.jsonl", '{"arrival": 1, "prompt": 8, "output": 4}\n' .. (" "):rep(17 << 20))
+    assert.equal("tperf: s.lua:1: t.jsonl:2: a line of more than 16 MiB\n", ask())
+    program.write(folder .. "/t.jsonl", '\n{"arrival": 1, "prompt": 8, "output": 4}\n\n{"arrival": 2}')
+    assert.truthy(ask():find("t.jsonl:4: ", 1, true))
+  end)
+end)

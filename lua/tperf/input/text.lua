@@ -106,4 +106,28 @@ function text.with_blocks(path, use, beside)
   end)
 end
 
+local LONGEST_LINE <const> = 16 << 20
+
+--- Calls visit(line, number) for each line of a file, however many: only one block of it is in memory.
+---@param path string
+---@param visit fun(line: string, number: integer)
+function text.each_line(path, visit)
+  text.with_blocks(path, function(next_block)
+    local pieces, length, number = {}, 0, 1 -- of the current line
+    for block in next_block do
+      local from = 1
+      for last, after in block:gmatch "()\n()" do
+        pieces[#pieces + 1] = block:sub(from, last - 1)
+        visit(table.concat(pieces), number)
+        pieces, length, number, from = {}, 0, number + 1, after
+      end
+      pieces[#pieces + 1], length = block:sub(from), length + #block - from + 1
+      if length > LONGEST_LINE then
+        check.fail("%s:%d: a line of more than %d MiB", path, number, LONGEST_LINE >> 20)
+      end
+    end
+    visit(table.concat(pieces), number)
+  end)
+end
+
 return text

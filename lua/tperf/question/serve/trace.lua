@@ -72,9 +72,8 @@ local function read_csv(path)
 end
 
 local function read_jsonl(path)
-  local rows, number = {}, 0
-  for line in text_file.read(path):gmatch "([^\n]*)\n?" do
-    number = number + 1
+  local rows = {}
+  text_file.each_line(path, function(line, number)
     if line:find "%S" then
       local where = ("%s:%d"):format(path, number)
       local row = core.yaml(line, path) -- JSON is YAML
@@ -84,7 +83,7 @@ local function read_jsonl(path)
       end
       rows[#rows + 1] = request(row, where, number)
     end
-  end
+  end)
   return rows
 end
 
