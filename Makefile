@@ -71,7 +71,7 @@ PROGRAM_LIBS = $(if $(LUA_ARCHIVE),$(addprefix -Wl$(,),--whole-archive $(LUA_ARC
                $(filter-out -llua%,$(LIBS)),$(LIBS))
 
 SOURCES   := $(sort $(filter-out src/tools/% src/page/% $(if $(FAULTS),,$(FAULTS_FILE)),$(wildcard src/*/*.c src/*/*/*.c)))
-OBJECTS   := $(SOURCES:src/%.c=$(B)/%.o) $(B)/embedded.o $(B)/sources.o
+OBJECTS   := $(SOURCES:src/%.c=$(B)/%.o) $(B)/embedded.o $(B)/sources.o $(B)/serve/schedulers.o
 LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 DATA_FILES := $(sort $(wildcard kernels/*.yaml)) # that the program has even where no data are installed
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
@@ -221,6 +221,18 @@ $(B)/%.o: src/%.c $(B)/flags
 # Only this file knows PREFIX, so that installing elsewhere compiles no other again.
 $(B)/bind/base/bind_resource.o: $(B)/prefix
 $(B)/bind/base/bind_resource.o: REQUIRED += -DTPERF_PREFIX='"$(PREFIX)"'
+
+# A scheduler of serving is a file of src/serve/policy, and nothing else: the list of them is made here.
+POLICIES := $(notdir $(basename $(sort $(wildcard src/serve/policy/*.c))))
+$(B)/serve/schedulers.c: FORCE
+	@mkdir -p $(@D)
+	@{ echo '#include "tperf/serve.h"'; \
+	  for p in $(POLICIES); do echo "extern const tperf_scheduler tperf_scheduler_$$p;"; done; \
+	  echo 'const tperf_scheduler *const tperf_schedulers[] = {'; \
+	  for p in $(POLICIES); do echo "    &tperf_scheduler_$$p,"; done; \
+	  echo '    0,'; echo '};'; } > $@.$$$$; $(call replace-if-new,$@)
+$(B)/serve/schedulers.o: $(B)/serve/schedulers.c $(B)/flags
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(B)/embedded.o: $(B)/embedded.c $(B)/flags
 	$(Q)$(CC) $(ALL_CFLAGS) -Wno-overlength-strings -c -o $@ $<

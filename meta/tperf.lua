@@ -1501,7 +1501,7 @@ function tperf_Report:save(path) end
 ---@field time number seconds, run by itself
 ---@field fast_bytes number that one GPU sends over its fast port
 ---@field nic_bytes number that one GPU sends through its NICs
----@field algorithm string the algorithm timed: "ring", "rings" (parallel rings), "tree", "switch", "pairwise", "send"
+---@field algorithm string the algorithm timed: "ring", "rings" (parallel), "tree", "switch", "pairwise", "one-shot" …
 ---@field parts? number collectives that this is, one after the other (1); below 1: part of one for several layers
 ---@field beside? boolean overlaps with its op's own work: only the time beyond that work counts
 ---@field once? boolean adds up replicated parameters' gradients once an iteration; not in the pass's time

@@ -7,7 +7,7 @@ local SETTINGS <const> = {
 }
 
 local ENGINE <const> = {
-  scheduler = 0, ranks = 1, stages = 1, receive_interval = 1, batch_wait_steps = 0, mixed_chunk = false,
+  scheduler = "vllm", ranks = 1, stages = 1, receive_interval = 1, batch_wait_steps = 0, mixed_chunk = false,
   batch_wait_tokens = 0, max_num_seqs = 4, max_num_batched_tokens = 32,
   max_model_len = 64, block_size = 4, num_blocks = 40,
   long_prefill_token_threshold = 0, draft_method = 0, draft_tokens = 0, replicas = 1, prefix_caching = true,
@@ -82,7 +82,7 @@ describe("the core's simulation of serving", function()
     { "'acceptance' must be from 0 to 1", { draft_method = 1, draft_tokens = 1, acceptance = 1.1 } },
     { "'whole_groups' is out of range", { whole_groups = -1 } },
     { "pooled groups must be from 0 to 65536", { state_groups = 65537 } },
-    { "pooled groups are vLLM's", { state_groups = 1, scheduler = 1 } },
+    { "pooled groups are vLLM's", { state_groups = 1, scheduler = "sglang" } },
     { "'replicas' must be from 1", { replicas = 0 } },
     { "'step_time' must not be negative", { fixed = -1 } },
     { "'step_time' must not be negative", { per_token = -1 } },
@@ -104,8 +104,8 @@ describe("the core's simulation of serving", function()
     { "a setting is out of range", { transfer_token = -1 } },
     { "a setting is out of range", { transfer_token = 1e3 } },
     { "must be a finite number", { transfer_token = 0 / 0 } },
-    { "a setting is out of range", { scheduler = -1 } },
-    { "a setting is out of range", { scheduler = 3 } },
+    { "a setting is out of range", { scheduler = "vllm0" } },
+    { "a setting is out of range", { scheduler = "" } },
     { "'replicas' must be from 1", { replicas = (1 << 20) + 1 } },
     { "replicas x ranks must be at most", { ranks = (1 << 20) + 1 } },
     { "'ranks' is out of range", { ranks = -1 } },
@@ -294,7 +294,7 @@ describe("the core's simulation of serving", function()
   end)
 
   it("lets no prompt wait for others where they come by priority", function()
-    local trt <const> = 2
+    local trt <const> = "tensorrt-llm"
     local function first_token(changes)
       local requests = { request { arrival = 0, output = 30, priority = 0 }, request { arrival = 3, priority = 0 } }
       return served(with({ scheduler = trt, keep = 1 }, changes), nil, requests).requests[2].first_token
@@ -309,8 +309,8 @@ describe("the core's simulation of serving", function()
     local function first_token(tokens)
       local requests = { request { arrival = 0, output = 30 } }
       for i = 2, 6 do requests[i] = request { arrival = 3 } end
-      return served({ scheduler = 2, keep = 1, max_num_seqs = 3, batch_wait_steps = 5, batch_wait_tokens = tokens },
-        nil, requests).requests[2].first_token
+      return served({ scheduler = "tensorrt-llm", keep = 1, max_num_seqs = 3, batch_wait_steps = 5,
+        batch_wait_tokens = tokens }, nil, requests).requests[2].first_token
     end
     assert.equal(4, first_token(9))      -- the first of them is enough
     assert.equal(4, first_token(17))     -- a decode and two prompts of 8 tokens
@@ -318,7 +318,7 @@ describe("the core's simulation of serving", function()
   end)
 
   it("schedules decodes for as many tokens as a step has, and no prompt beside them", function()
-    for scheduler = 0, 2 do
+    for _, scheduler in ipairs { "vllm", "sglang", "tensorrt-llm" } do
       local requests = {}
       for i = 1, 8 do requests[i] = request { output = 20 } end
       local r = served({ scheduler = scheduler, keep = 2, max_num_seqs = 8, max_num_batched_tokens = 5 }, nil, requests)
@@ -328,7 +328,7 @@ describe("the core's simulation of serving", function()
       assert.equal(8, drafting.finished)
       for _, step in ipairs(r.steps) do
         -- SGLang's decodes do not count against the tokens of a step
-        assert.is_true(step.prefill_tokens + (scheduler == 1 and 0 or step.decodes) <= 5)
+        assert.is_true(step.prefill_tokens + (scheduler == "sglang" and 0 or step.decodes) <= 5)
       end
     end
   end)

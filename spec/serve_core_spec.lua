@@ -16,6 +16,7 @@ teardown(function() program.remove(folder) end)
 local function run(name, sources)
   -- of the sources there are: objects of others may be left over in the build folder
   local objects = program.shell("ls " .. sources).out:gsub("src/(%S+)%.c\n", build .. "/%1.o ")
+  if sources:find "src/serve/" then objects = objects .. build .. "/serve/schedulers.o " end
   local variant = build:match "[^/]*$"
   local flags = FLAGS .. (OWN[variant] or "") .. (variant == "coverage" and "-dumpdir " .. folder .. "/" or "")
   local built = program.shell(("${CC:-cc} %s -o %s/%s src/tools/%s.c %s -lm -pthread && "

@@ -20,14 +20,35 @@ typedef enum tperf_queue_policy {
     TPERF_QUEUE_PRIORITY, // smallest number first, then earliest arrival
 } tperf_queue_policy;
 
-// The engine whose rules form a batch; docs/serving.md has them.
-typedef enum tperf_scheduler {
-    TPERF_SCHEDULER_VLLM, // V1: no phases, a token budget
-    // Steps of prefills only, which come first, or of decodes only; room is estimated.
-    TPERF_SCHEDULER_SGLANG,
-    // In-flight batching that never evicts: room for the whole answer is reserved.
-    TPERF_SCHEDULER_TENSORRT_LLM,
+typedef struct tperf_batch tperf_batch; // src/serve/batch.h
+
+// Whether groups of layers that keep different tokens have blocks of their own.
+typedef enum tperf_pooling {
+    TPERF_POOLS_NOTHING,
+    TPERF_POOLS_APART,  // windowed layers do, in a pool beside the others'
+    TPERF_POOLS_SHARED, // all share the blocks of one pool
+} tperf_pooling;
+
+// The engine whose rules form a batch; docs/serving.md has them. Each is a file of src/serve/policy, whose name without
+// `.c` it has after `tperf_scheduler_`.
+typedef struct tperf_scheduler {
+    const char *name; // "vllm": in profiles and scripts
+    tperf_status (*schedule)(tperf_batch *batch);
+    tperf_pooling pools;
+    bool whole_prompts;  // no prompt is prefilled in chunks, unless asked for
+    bool mixes;          // has a switch by which steps of prefills take the decodes along
+    bool waits;          // may let prompts wait beside decodes for more of them
+    bool keeps_states;   // its prefix cache keeps recurrent layers' states
+    bool separate;       // decode attention is a kernel of its own beside prefills
+    bool prefill_graphs; // CUDA graphs cover steps with prefills
 } tperf_scheduler;
+
+extern const tperf_scheduler tperf_scheduler_vllm_v1, tperf_scheduler_sglang,
+    tperf_scheduler_tensorrt_llm;
+
+// All of them, and NULL; and the one of a name, or NULL.
+extern const tperf_scheduler *const tperf_schedulers[];
+const tperf_scheduler *tperf_scheduler_named(const char *name);
 
 typedef enum tperf_draft_method {
     TPERF_DRAFT_NONE,
@@ -70,12 +91,12 @@ typedef struct tperf_estimate {
 // Settings of vLLM's V1 scheduler, under its names. SGLang calls max_num_batched_tokens chunked_prefill_size and
 // max_num_seqs max_running_requests; TensorRT-LLM has max_num_tokens and max_batch_size.
 typedef struct tperf_engine {
-    tperf_scheduler scheduler;
-    int32_t max_num_seqs;           // requests running at a time, at least 1
-    int32_t max_num_batched_tokens; // a step's token budget, at least 1
-    int32_t max_model_len;          // prompt and output together, at least 2
-    int32_t block_size;             // tokens per block of the KV cache, at least 1
-    int32_t num_blocks;             // vLLM's num_gpu_blocks, one more than usable; 0: no limit
+    const tperf_scheduler *scheduler; // NULL: vLLM's
+    int32_t max_num_seqs;             // requests running at a time, at least 1
+    int32_t max_num_batched_tokens;   // a step's token budget, at least 1
+    int32_t max_model_len;            // prompt and output together, at least 2
+    int32_t block_size;               // tokens per block of the KV cache, at least 1
+    int32_t num_blocks;               // vLLM's num_gpu_blocks, one more than usable; 0: no limit
     int32_t long_prefill_token_threshold; // most tokens of a request in a step; 0: off
     bool prefix_caching;                  // needs num_blocks
     bool chunked_prefill;      // else max_num_batched_tokens should be at least max_model_len

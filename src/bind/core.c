@@ -6,7 +6,7 @@
 #include "base/locale.h"
 #include "bind/bind.h"
 #include "bind/embedded.h"
-#include "tperf/price.h"
+#include "tperf/collective.h"
 
 // tperf.base.check knows which frames are the user's; before it is loaded there are no user frames.
 static void push_where(lua_State *L) {
@@ -189,6 +189,7 @@ static const struct {
     {"search", tperf_bind_search},
     {"infer", tperf_bind_infer},
     {"serve", tperf_bind_serve},
+    {"schedulers", tperf_bind_schedulers},
     {"csv", tperf_bind_csv},
     {"units", tperf_bind_units},
     {"yaml", tperf_bind_yaml},

@@ -3,7 +3,7 @@
 #define TPERF_SERVE_REPLICA_H
 
 #include "serve/blocks.h"
-#include "serve/policy/waiting.h"
+#include "serve/waiting.h"
 
 // A request that has been scheduled: running, or waiting again after a preemption.
 typedef struct tperf_sequence {
@@ -83,6 +83,9 @@ void tperf_replica_receive(tperf_replica *replica, int64_t now);
 
 // Records `steps` scheduled steps of decodes only, without preemptions.
 void tperf_replica_decoded(tperf_replica *replica, int64_t steps);
+
+// The engine's scheduler.
+const tperf_scheduler *tperf_scheduler_of(const tperf_engine *engine);
 
 // Forms the next step's batch by the rules of the engine's scheduler: vLLM's V1 as of commit d0cd736caada (main, 9
 // March 2026), SGLang's, TensorRT-LLM's. Sets `scheduled` and `verifying` of the running sequences, which are in the

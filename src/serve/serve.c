@@ -22,11 +22,11 @@ static tperf_status check_engine(const tperf_engine *e, tperf_error *error) {
     if (e->prefix_caching && e->num_blocks == 0)
         return tperf_error_set(error, TPERF_INVALID, "'prefix_caching' needs 'num_blocks'");
     const tperf_pooled *p = &e->pooled;
-    bool vllm = e->scheduler == TPERF_SCHEDULER_VLLM,
-         sglang = e->scheduler == TPERF_SCHEDULER_SGLANG;
-    if (!vllm && (p->whole || p->states || p->window || (p->windowed && !(sglang && p->apart))))
+    tperf_pooling pools = tperf_scheduler_of(e)->pools;
+    bool shared = pools == TPERF_POOLS_SHARED, apart = pools == TPERF_POOLS_APART;
+    if (!shared && (p->whole || p->states || p->window || (p->windowed && !(apart && p->apart))))
         return tperf_error_set(error, TPERF_INVALID, "pooled groups are vLLM's");
-    if (!sglang && p->apart)
+    if (!apart && p->apart)
         return tperf_error_set(error, TPERF_INVALID, "a pool of windows alone is SGLang's");
     if (p->whole < 0 || p->windowed < 0 || p->window_blocks < 0 || p->states < 0 || p->apart < 0 ||
         p->window < 0 || p->whole > MOST_GROUPS || p->windowed > MOST_GROUPS ||

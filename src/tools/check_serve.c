@@ -96,10 +96,10 @@ int main(void) {
     options[4].pool.engine.num_blocks = 30;
     options[4].keep_requests = true;
     options[5].pool.stages = 3;
-    options[5].pool.engine.scheduler = TPERF_SCHEDULER_SGLANG;
+    options[5].pool.engine.scheduler = &tperf_scheduler_sglang;
     options[5].pool.engine.prefix_caching = true;
     options[5].pool.engine.num_blocks = 30;
-    options[6].pool.engine.scheduler = TPERF_SCHEDULER_TENSORRT_LLM;
+    options[6].pool.engine.scheduler = &tperf_scheduler_tensorrt_llm;
     options[6].front_end_per_token = 3;
     long failures = 0;
     int64_t preemptions = 0;

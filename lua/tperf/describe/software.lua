@@ -5,6 +5,7 @@ local check = require "tperf.base.check"
 local estimate = require "tperf.describe.estimate"
 local catalogue = require "tperf.base.catalogue"
 local records = require "tperf.describe.model.records"
+local schedulers = require "tperf.describe.schedulers"
 local training = require "tperf.describe.optimizers"
 
 local factor_or_none = check.number { min = 0, max = 100, optional = true }
@@ -19,7 +20,7 @@ local bytes = check.number { min = 0, max = 1e12, unit = "bytes", default = 0 }
 -- A serving engine's settings and costs besides its kernels: docs/serving.md.
 local engine = {
   release = check.string(),
-  scheduler = check.choice { { "vllm", "sglang", "tensorrt-llm" } },
+  scheduler = check.choice { schedulers.names },
   async_scheduling = check.boolean { default = true },
   -- Seconds per request, and per prompt token, outside the engine; seconds of host time per step, in addition if
   -- several GPUs step together, per request in the step, and per token in the step.

@@ -10,6 +10,7 @@ local placement = require "tperf.question.placement"
 local precision = require "tperf.describe.precision"
 local records = require "tperf.describe.model.records"
 local sampling = require "tperf.describe.arch.sampling"
+local schedulers = require "tperf.describe.schedulers"
 
 local arguments = {}
 
@@ -190,7 +191,7 @@ local ENGINE <const> = {
     option = { switches = {
       { "enable-mixed-chunk", true, "SGLang: chunks of prompts share steps with decodes" } } } },
   { name = "scheduler", within = "engine", group = "engine",
-    check = check.choice { { "vllm", "sglang", "tensorrt-llm" }, optional = true },
+    check = check.choice { schedulers.names, optional = true },
     doc = "whose scheduler's rules hold (the engine's)" },
   { name = "receive_interval", within = "engine", group = "engine", check = integer(1, MOST, 1),
     doc = "steps between polls for new requests (default 1)" },

@@ -44,7 +44,8 @@ enum { KEEP_NOTHING, KEEP_REQUESTS, KEEP_STEPS };
 
 // One pool, and the data of its step time.
 typedef struct pool_settings {
-    int64_t scheduler, max_num_seqs, max_num_batched_tokens, max_model_len, block_size, num_blocks;
+    const char *scheduler;
+    int64_t max_num_seqs, max_num_batched_tokens, max_model_len, block_size, num_blocks;
     int64_t long_prefill_token_threshold, draft_method, draft_tokens, replicas, ranks, stages;
     int64_t receive_interval, batch_wait_steps, batch_wait_tokens;
     int64_t whole_groups, windowed_groups, window_blocks, state_groups, apart, window;
@@ -58,7 +59,7 @@ typedef struct pool_settings {
 #define FIELD(kind, name)                                                                          \
     { #name, TPERF_FIELD_##kind, offsetof(pool_settings, name), true }
 static const tperf_field pool_fields[] = {
-    FIELD(INTEGER, scheduler),
+    FIELD(TEXT, scheduler),
     FIELD(INTEGER, max_num_seqs),
     FIELD(INTEGER, max_num_batched_tokens),
     FIELD(INTEGER, max_model_len),
@@ -98,6 +99,36 @@ static const tperf_field pool_fields[] = {
     {0},
 };
 #undef FIELD
+
+// core.schedulers: a list of { name, pools = "nothing", "apart" or "shared", whole_prompts, mixes … }: tperf_scheduler.
+void tperf_bind_schedulers(lua_State *L) {
+    static const char *const pools[] = {"nothing", "apart", "shared"};
+    lua_newtable(L);
+    for (int i = 0; tperf_schedulers[i]; i++) {
+        const tperf_scheduler *s = tperf_schedulers[i];
+        const struct {
+            const char *name;
+            bool value;
+        } traits[] = {
+            {"whole_prompts", s->whole_prompts},
+            {"mixes", s->mixes},
+            {"waits", s->waits},
+            {"keeps_states", s->keeps_states},
+            {"separate", s->separate},
+            {"prefill_graphs", s->prefill_graphs},
+        };
+        lua_newtable(L);
+        lua_pushstring(L, s->name);
+        lua_setfield(L, -2, "name");
+        lua_pushstring(L, pools[s->pools]);
+        lua_setfield(L, -2, "pools");
+        for (size_t k = 0; k < sizeof traits / sizeof *traits; k++) {
+            lua_pushboolean(L, traits[k].value);
+            lua_setfield(L, -2, traits[k].name);
+        }
+        lua_rawseti(L, -2, i + 1);
+    }
+}
 
 // --- input ---
 
@@ -140,13 +171,13 @@ static void read_pool(lua_State *L, int index, pool_settings *s) {
           s->estimate_least <= 1))
         tperf_bind_fail(L, "tperf.serve: an estimate must be a part, from 0 to 1");
     if (s->draft_method < TPERF_DRAFT_NONE || s->draft_method > TPERF_DRAFT_EAGLE ||
-        s->scheduler < TPERF_SCHEDULER_VLLM || s->scheduler > TPERF_SCHEDULER_TENSORRT_LLM)
+        !tperf_scheduler_named(s->scheduler))
         tperf_bind_fail(L, "tperf.serve: a setting is out of range");
 }
 
 static tperf_engine engine_of(lua_State *L, const settings *all, const pool_settings *s) {
     return (tperf_engine){
-        .scheduler = (tperf_scheduler)s->scheduler,
+        .scheduler = tperf_scheduler_named(s->scheduler),
         .max_num_seqs = narrow(L, s->max_num_seqs, "max_num_seqs"),
         .max_num_batched_tokens = narrow(L, s->max_num_batched_tokens, "max_num_batched_tokens"),
         .max_model_len = narrow(L, s->max_model_len, "max_model_len"),

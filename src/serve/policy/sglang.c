@@ -3,7 +3,7 @@
 // The memory that answers will need is estimated: room is kept for a fraction of their remaining tokens, which shrinks
 // with every decode step and grows again after a retraction of decodes.
 #include "base/always.h"
-#include "serve/policy/batch.h"
+#include "serve/batch.h"
 
 static int32_t least(int32_t a, int32_t b) {
     return a < b ? a : b;
@@ -159,10 +159,18 @@ static int32_t beside(const tperf_batch *b) {
     return tokens;
 }
 
-tperf_status tperf_schedule_sglang(tperf_batch *b) {
+static tperf_status schedule(tperf_batch *b) {
     bool prefills = false, mixed = b->engine->mixed_chunk;
     if (mixed) b->budget -= beside(b);
     TPERF_TRY(schedule_prefills(b, &prefills));
     if (!prefills) return schedule_decodes(b);
     return mixed ? add_decodes(b) : TPERF_OK;
 }
+
+const tperf_scheduler tperf_scheduler_sglang = {
+    .name = "sglang",
+    .schedule = schedule,
+    .pools = TPERF_POOLS_APART,
+    .mixes = true,
+    .keeps_states = true,
+};

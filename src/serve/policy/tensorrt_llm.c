@@ -1,7 +1,7 @@
 // tensorrt_llm.c: TensorRT-LLM's in-flight batching under its default capacity policy, GUARANTEED_NO_EVICT, see
 // docs/serving.md: a request starts once there is room for it to its end beside all running ones, and is never paused.
 #include "base/always.h"
-#include "serve/policy/batch.h"
+#include "serve/batch.h"
 
 static int32_t least(int32_t a, int32_t b) {
     return a < b ? a : b;
@@ -92,7 +92,15 @@ static tperf_status schedule_waiting(tperf_batch *b) {
     return TPERF_OK;
 }
 
-tperf_status tperf_schedule_tensorrt_llm(tperf_batch *b) {
+static tperf_status schedule(tperf_batch *b) {
     TPERF_TRY(schedule_running(b));
     return prompts_wait(b) ? TPERF_OK : schedule_waiting(b);
 }
+
+const tperf_scheduler tperf_scheduler_tensorrt_llm = {
+    .name = "tensorrt-llm",
+    .schedule = schedule,
+    .whole_prompts = true,
+    .waits = true,
+    .separate = true,
+};

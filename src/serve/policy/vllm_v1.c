@@ -1,6 +1,6 @@
 // vllm_v1.c: the scheduler of vLLM's V1 engine, see replica.h and docs/serving.md. It has no prefill and decode phases:
 // a request's known tokens and drafts are to be computed, within a step's token budget.
-#include "serve/policy/batch.h"
+#include "serve/batch.h"
 
 static int32_t least(int32_t a, int32_t b) {
     return a < b ? a : b;
@@ -87,7 +87,14 @@ static tperf_status schedule_waiting(tperf_batch *b) {
     return TPERF_OK;
 }
 
-tperf_status tperf_schedule_vllm_v1(tperf_batch *b) {
+static tperf_status schedule(tperf_batch *b) {
     TPERF_TRY(schedule_running(b));
     return b->preempted == 0 ? schedule_waiting(b) : TPERF_OK;
 }
+
+const tperf_scheduler tperf_scheduler_vllm_v1 = {
+    .name = "vllm",
+    .schedule = schedule,
+    .pools = TPERF_POOLS_SHARED,
+    .prefill_graphs = true,
+};

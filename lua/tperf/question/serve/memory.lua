@@ -8,6 +8,7 @@ local strategy = require "tperf.describe.strategy"
 local windowed = require "tperf.describe.model.windowed"
 local ranks = require "tperf.question.serve.ranks"
 local refusal = require "tperf.base.refusal"
+local schedulers = require "tperf.describe.schedulers"
 local serving = require "tperf.question.infer.deployment"
 local units = require "tperf.base.units"
 
@@ -182,14 +183,15 @@ end
 -- caches to each other (vllm/config/vllm.py turns groups off for their connectors).
 local function groups_of(m, p, o)
   local of, window = kinds_of(p)
-  local engine, scheduler, sends = o.engine, o.engine.scheduler, o.prefill ~= nil
+  local engine, sends = o.engine, o.prefill ~= nil
+  local pooled = schedulers.of(engine.scheduler).pools
   if not of or of.windowed + of.states == 0 then return nil end
   if of.whole == 0 then
-    return scheduler == "vllm" and of.states == 0 and windows(m, window, engine) or nil
+    return pooled == "shared" and of.states == 0 and windows(m, window, engine) or nil
   end
   if not pools(p, engine) or sends and of.states == 0 then return nil end
-  if scheduler == "sglang" then return of.states == 0 and apart(m, p, o, of, window) or nil end
-  return scheduler == "vllm" and shared(m, p, o, of, window) or nil
+  if pooled == "apart" then return of.states == 0 and apart(m, p, o, of, window) or nil end
+  return pooled == "shared" and shared(m, p, o, of, window) or nil
 end
 
 -- The most requests that run at once, max_num_seqs or as many as there is room for states of; and the states' bytes.
@@ -197,7 +199,7 @@ end
 local function seats_of(m, p, o)
   local engine = o.engine
   if m.request == 0 then return engine.max_num_seqs, 0 end
-  local slots = engine.scheduler == "sglang" and engine.prefix_caching ~= false
+  local slots = schedulers.of(engine.scheduler).keeps_states and engine.prefix_caching ~= false
     and p.profile.engine.mamba_states or 1
   local most = room_of(m, p, o) * (m.token > 0 and states_part(p) or 1) // (slots * m.request)
   if most < 1 then no_room(m, p, ("a request's state of %s"):format(units.format(m.request, "bytes"))) end
@@ -207,13 +209,14 @@ end
 
 local function check_asked(engine)
   local scheduler = engine.scheduler
+  local pooled = schedulers.of(scheduler).pools
   if engine.groups then check.fail("%s: 'engine.groups' follow from the model: leave them out", WHAT) end
-  if engine.pooled and scheduler == "tensorrt-llm" then
+  if engine.pooled and pooled == "nothing" then
     check.fail("%s: 'engine.pooled' is vLLM's and SGLang's, not %s's", WHAT, check.show(scheduler))
   end
-  if engine.swa_full_tokens_ratio and scheduler ~= "sglang" then
-    check.fail("%s: 'engine.swa_full_tokens_ratio' is SGLang's: it goes with software or scheduler = \"sglang\", "
-      .. "got %s", WHAT, check.show(scheduler))
+  if engine.swa_full_tokens_ratio and pooled ~= "apart" then
+    check.fail("%s: 'engine.swa_full_tokens_ratio' is SGLang's: it goes with software or scheduler = %s, got %s", WHAT,
+      schedulers.with("pools", "apart"), check.show(scheduler))
   end
 end
 

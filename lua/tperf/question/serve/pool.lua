@@ -8,6 +8,7 @@ local estimate = require "tperf.describe.estimate"
 local priced = require "tperf.question.serve.priced"
 local problem = require "tperf.question.problem"
 local ranks = require "tperf.question.serve.ranks"
+local schedulers = require "tperf.describe.schedulers"
 local serving = require "tperf.question.infer.deployment"
 local strategy = require "tperf.describe.strategy"
 
@@ -15,7 +16,6 @@ local pool = {}
 
 local WHAT <const> = "tperf.serve"
 local METHODS = { ngram = 1, draft_model = 2, eagle = 3 }
-local SCHEDULERS = { vllm = 0, sglang = 1, ["tensorrt-llm"] = 2 }
 
 local seconds = check.number { min = 0, max = 1e12, unit = "s", default = 0 }
 local size = check.integer { min = 1, max = 1 << 20, optional = true }
@@ -85,24 +85,26 @@ local function check_engine(e)
       WHAT)
   end
   local waits = e.batch_wait_timeout_iters > 0 or e.batch_wait_max_tokens_ratio > 0
-  if waits and (e.scheduler ~= "tensorrt-llm" or e.policy ~= "fcfs") then
+  local scheduler, shown = schedulers.of(e.scheduler), check.show(e.scheduler or schedulers.USUAL)
+  if waits and not (scheduler.waits and e.policy == "fcfs") then
     check.fail("%s: 'engine.batch_wait_timeout_iters' and 'engine.batch_wait_max_tokens_ratio' are TensorRT-LLM's: "
-      .. "they go with scheduler = \"tensorrt-llm\" and policy = \"fcfs\", got %s and %s", WHAT,
-      check.show(e.scheduler or "vllm"), check.show(e.policy))
+      .. "they go with scheduler = %s and policy = \"fcfs\", got %s and %s", WHAT, schedulers.with("waits", true),
+      shown, check.show(e.policy))
   end
-  if e.mixed_chunk and e.scheduler ~= "sglang" then
-    check.fail("%s: 'engine.mixed_chunk' is SGLang's: it goes with software or scheduler = \"sglang\", got %s", WHAT,
-      check.show(e.scheduler or "vllm"))
+  if e.mixed_chunk and not scheduler.mixes then
+    check.fail("%s: 'engine.mixed_chunk' is SGLang's: it goes with software or scheduler = %s, got %s", WHAT,
+      schedulers.with("mixes", true), shown)
   end
-  local g, scheduler = e.groups, e.scheduler or "vllm"
-  local lone = g and scheduler == "sglang" and g.apart > 0 and g.whole + g.states + g.window == 0
-  if g and scheduler ~= "vllm" and not lone then
-    check.fail("%s: 'engine.groups' share blocks under scheduler = \"vllm\", not %s%s", WHAT, check.show(scheduler),
-      scheduler == "sglang" and ", under which only windowed ones have blocks, 'apart' from the others'" or "")
+  local g, pools = e.groups, scheduler.pools
+  local lone = g and pools == "apart" and g.apart > 0 and g.whole + g.states + g.window == 0
+  if g and pools ~= "shared" and not lone then
+    check.fail("%s: 'engine.groups' share blocks under scheduler = %s, not %s%s", WHAT,
+      schedulers.with("pools", "shared"), shown,
+      pools == "apart" and ", under which only windowed ones have blocks, 'apart' from the others'" or "")
   end
-  if g and scheduler == "vllm" and g.apart > 0 then
-    check.fail("%s: 'engine.groups.apart' is of scheduler = \"sglang\": groups share num_blocks under %s", WHAT,
-      check.show(scheduler))
+  if g and pools == "shared" and g.apart > 0 then
+    check.fail("%s: 'engine.groups.apart' is of scheduler = %s: groups share num_blocks under %s", WHAT,
+      schedulers.with("pools", "apart"), shown)
   end
   if e.prefix_caching and not e.num_blocks then
     check.fail("%s: 'engine.prefix_caching' needs num_blocks: what is cached depends on how many there are", WHAT)
@@ -117,14 +119,14 @@ local NO_TIME = { fixed = 0, per_token = 0, per_context_token = 0, per_prefill_p
 local function encode(o)
   local e, time, s = o.engine, o.step_time or NO_TIME, o.engine.speculation or {}
   local caching, ahead, chunked = e.prefix_caching, e.async_scheduling, e.chunked_prefill
-  local scheduler, groups = e.scheduler or "vllm", e.groups or ALONE
+  local scheduler, groups = schedulers.of(e.scheduler), e.groups or ALONE
   local expected = o.estimate or estimate(nil, "estimate")
   if caching == nil then caching = e.num_blocks ~= nil end
   if ahead == nil then ahead = o.step_time == nil end
-  if chunked == nil then chunked = scheduler ~= "tensorrt-llm" end
+  if chunked == nil then chunked = not scheduler.whole_prompts end
   return {
     engine = {
-      scheduler = SCHEDULERS[scheduler], max_num_seqs = e.seats or e.max_num_seqs,
+      scheduler = scheduler.name, max_num_seqs = e.seats or e.max_num_seqs,
       max_num_batched_tokens = e.max_num_batched_tokens, max_model_len = e.max_model_len, block_size = e.block_size,
       num_blocks = e.num_blocks or 0, long_prefill_token_threshold = e.long_prefill_token_threshold,
       prefix_caching = caching, chunked_prefill = chunked,

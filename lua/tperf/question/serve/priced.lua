@@ -7,6 +7,7 @@ local machines = require "tperf.question.serve.machine"
 local memory = require "tperf.question.serve.memory"
 local refusal = require "tperf.base.refusal"
 local runtime = require "tperf.describe.profile"
+local schedulers = require "tperf.describe.schedulers"
 local serving = require "tperf.question.infer.deployment"
 local strategy = require "tperf.describe.strategy"
 local tables = require "tperf.question.serve.tables"
@@ -107,14 +108,15 @@ function priced.steps(p, o)
   local t = tables.of(p, o, held.fast)
   local send, send_token = sends(p, o)
   local graphs = profile.engine.prefill_graphs
-  if graphs == nil then graphs = engine.scheduler == "vllm" end
+  local scheduler = schedulers.of(engine.scheduler)
+  if graphs == nil then graphs = scheduler.prefill_graphs end
   local even
   t.shapes, even = engines.uncompiled(p, o, t.graphs[#t.graphs] or 0)
   t.more = { window = t.more.window, whole_key = t.whole.key, whole_each = t.whole.each, whole_from = t.whole.from,
     whole_late = t.whole.late,
     compile = profile.engine.compile, even = even,
     step = o.host.step, request = o.host.request, token = o.host.token,
-    separate = engine.scheduler == "tensorrt-llm", stages = o.pp, send = send, send_token = send_token,
+    separate = scheduler.separate, stages = o.pp, send = send, send_token = send_token,
     launch = profile.host * t.more.launches, eager_prefills = not graphs }
   return t, { token = held.token, memory = held, system = p.system, model = p.model, rules = p.rules,
     profile = profile, placed = p.placed, strategy = p.strategy }

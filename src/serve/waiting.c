@@ -1,5 +1,5 @@
 // waiting.c: see waiting.h.
-#include "serve/policy/waiting.h"
+#include "serve/waiting.h"
 
 void tperf_waiting_reset(tperf_waiting *waiting, bool by_priority, const tperf_heap *heap) {
     waiting->heap = waiting->queue.heap = heap;

@@ -1,5 +1,5 @@
 // batch.c: see batch.h.
-#include "serve/policy/batch.h"
+#include "serve/batch.h"
 
 #include <string.h>
 
@@ -167,6 +167,16 @@ tperf_status tperf_batch_admit(tperf_batch *b, const tperf_candidate *c, int32_t
 
 // --- which scheduler ---
 
+const tperf_scheduler *tperf_scheduler_of(const tperf_engine *engine) {
+    return engine->scheduler ? engine->scheduler : &tperf_scheduler_vllm_v1;
+}
+
+const tperf_scheduler *tperf_scheduler_named(const char *name) {
+    for (const tperf_scheduler *const *s = tperf_schedulers; *s; s++)
+        if (strcmp((*s)->name, name) == 0) return *s;
+    return NULL;
+}
+
 tperf_status tperf_schedule(tperf_replica *replica, int32_t *preempted, tperf_error *error) {
     const tperf_engine *engine = replica->engine;
     tperf_draft_method method = engine->drafting.method;
@@ -178,18 +188,7 @@ tperf_status tperf_schedule(tperf_replica *replica, int32_t *preempted, tperf_er
         .lookahead = looks_ahead ? engine->drafting.tokens : 0,
         .error = error,
     };
-    tperf_status status = TPERF_OK;
-    switch (engine->scheduler) {
-    case TPERF_SCHEDULER_VLLM:
-        status = tperf_schedule_vllm_v1(&b);
-        break;
-    case TPERF_SCHEDULER_SGLANG:
-        status = tperf_schedule_sglang(&b);
-        break;
-    case TPERF_SCHEDULER_TENSORRT_LLM:
-        status = tperf_schedule_tensorrt_llm(&b);
-        break;
-    }
+    tperf_status status = tperf_scheduler_of(engine)->schedule(&b);
     *preempted = b.preempted;
     return status;
 }

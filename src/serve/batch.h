@@ -4,14 +4,14 @@
 
 #include "serve/replica.h"
 
-typedef struct tperf_batch {
+struct tperf_batch {
     tperf_replica *replica;
     const tperf_engine *engine;
     int32_t budget;    // tokens
     int32_t lookahead; // slots for future drafts
     int32_t preempted;
     tperf_error *error;
-} tperf_batch;
+};
 
 // The head of the queue, a candidate for admission.
 typedef struct tperf_candidate {
@@ -51,11 +51,5 @@ tperf_status tperf_batch_admit(tperf_batch *b, const tperf_candidate *c, int32_t
 // Preempts the running sequence at `place`: it loses its blocks, keeps its answer so far, and waits again, before or
 // after all others.
 tperf_status tperf_batch_preempt(tperf_batch *b, int32_t place, bool in_front);
-
-// --- the schedulers ---
-
-tperf_status tperf_schedule_vllm_v1(tperf_batch *b);
-tperf_status tperf_schedule_sglang(tperf_batch *b);
-tperf_status tperf_schedule_tensorrt_llm(tperf_batch *b);
 
 #endif
