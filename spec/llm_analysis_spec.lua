@@ -151,7 +151,7 @@ describe("tperf.compat.llm_analysis", function()
     end)
 
     it("refuses a folder that cannot be made", function()
-      refused("infer", { output_dir = "/dev/null/folder" }, "Not a directory")
+      refused("infer", { output_dir = "/dev/null/folder" }, "cannot make the folder '/dev/null': a file has that name")
     end)
   end)
 
