@@ -174,7 +174,7 @@ describe("a folder that tperf made", function()
     } do
       local result = shell("tperf run s.lua " .. program.quote(name))
       assert.equal(1, result.code, name)
-      assert.truthy(result.err:find("s.lua:1: " .. message, 1, true), result.err)
+      assert.truthy(result.err:find("s.lua:1: llm_analysis.dump_configs: " .. message, 1, true), result.err)
     end
     local said = shell "tperf run --trust s.lua file/x".err
     assert.truthy(said:find("cannot make the folder 'file': a file has that name (name another", 1, true), said)

@@ -27,9 +27,11 @@ end
 
 --- Makes a folder and its missing parents, unless they are there. Raises if that fails, with the reason.
 ---@param path string
-function output.make_folder(path)
+---@param what string?  prefix of the error message
+function output.make_folder(path, what)
+  what = what and what .. ": " or ""
   if path == "" or path:find "\0" then
-    check.fail("cannot make the folder %s: the name of a folder is needed", check.show(path))
+    check.fail("%scannot make the folder %s: the name of a folder is needed", what, check.show(path))
   end
   local problem -- why the outermost of the missing ones cannot be made; those that are out of reach may be there
   for last in (path .. "/"):gmatch "[^/]()/" do
@@ -37,7 +39,7 @@ function output.make_folder(path)
     local made, message = core.resource.make_folder(path:sub(1, last - 1))
     problem = not made and (problem or message) or nil
   end
-  if problem then check.fail("%s", problem) end
+  if problem then check.fail("%s%s", what, problem) end
 end
 
 return output

@@ -147,7 +147,7 @@ function helpers.dump_configs(named, folder, revision)
     end
     texts[name] = helpers.config_json(config, revision)
   end
-  output.make_folder(folder)
+  output.make_folder(folder, what)
   for _, name in ipairs(check.names(texts)) do output.write(folder .. "/" .. name .. ".json", texts[name], what) end
 end
 

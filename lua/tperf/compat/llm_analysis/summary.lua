@@ -152,7 +152,7 @@ end
 ---@param m table       the setup of the run
 ---@param result table  what train or infer returned
 function summary.write(m, result)
-  output.make_folder(m.args.output_dir)
+  output.make_folder(m.args.output_dir, m.what)
   local args = m.args
   local name = (args.output_file_prefix or "") .. summary.description(m) .. (args.output_file_suffix or "")
   local path = args.output_dir .. "/" .. name
