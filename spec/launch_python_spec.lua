@@ -132,3 +132,54 @@ def llama3_8b_quantised() -> Trainer.Config:
       "activation_checkpoint MemoryBudgetAC.Config() is not modelled", 1, true)
   end)
 end)
+
+describe("a statement about the configuration", function()
+  local BASE <const> = 'cfg.mixed_precision = "bf16_mixed"\n    '
+  local function read(text) return bridge("    " .. BASE .. text .. "\n") end
+
+  it("is read in every form that gives a value to a name", function()
+    for _, text in ipairs {
+      'cfg["model"].tensor_model_parallel_size = 2', 'cfg.model["tensor_model_parallel_size"] = 2',
+      'setattr(cfg.model, "tensor_model_parallel_size", 2)',
+      'object.__setattr__(cfg.model, "tensor_model_parallel_size", 2)',
+      'cfg.model.update({"tensor_model_parallel_size": 2})', "cfg.model.update(tensor_model_parallel_size=2)",
+      "cfg.model.tensor_model_parallel_size = cfg.model.x_y = 2", "m = cfg.model; m.tensor_model_parallel_size = 2",
+      "cfg.model.tensor_model_parallel_size, n = 2, 3", "cfg.model.tensor_model_parallel_size: int = (2)",
+      "with context():\n        cfg.model.tensor_model_parallel_size = 2",
+    } do
+      assert.equal(2, read(text).tp, text)
+    end
+    local both = read "cfg.model.tensor_model_parallel_size = cfg.model.context_parallel_size = 2"
+    assert.same({ 2, 2 }, { both.tp, both.cp })
+  end)
+
+  it("is refused by the name of what it sets in every other form", function()
+    local TP <const> = "model.tensor_model_parallel_size"
+    for text, name in pairs {
+      ["cfg.model.tensor_model_parallel_size = 2 if big else 4"] = TP, ["if big: " .. "cfg." .. TP .. " = 2"] = TP,
+      ['cfg.model.tensor_model_parallel_size = kwargs["tp"]'] = TP,
+      ["big = 2\n    if x:\n        big = 4\n    cfg.model.tensor_model_parallel_size = big"] = TP,
+      ["del cfg.model.tensor_model_parallel_size"] = TP, ['cfg["model"]["tensor_model_parallel_size"] += 1'] = TP,
+      ["other.model.tensor_model_parallel_size = 2"] = TP, ["*rest, cfg." .. TP .. " = [1, 4]"] = TP,
+      ['cfg.model.recompute_modules[0] = "mlp"'] = "model.recompute_modules",
+      ["cfg.model.recompute_modules[:] = [1]"] = "model.recompute_modules",
+      ['cfg.model.recompute_modules.append("mlp")'] = "model.recompute_modules",
+      ['cfg.model.recompute_modules = ["core_attn", *more]'] = "model.recompute_modules",
+      ["cfg.model.cuda_graph_modules = [m for m in ('attn',)]"] = "model.cuda_graph_modules",
+      ["setattr(cfg.model, name, 2)"] = "model", ["cfg.model.update(**kwargs)"] = "model",
+      ["for k, v in kwargs.items(): setattr(cfg.model, k, v)"] = "model",
+      ["vars(cfg.model).update(a=2)"] = "model", ["cfg.model = GPTProvider(**kwargs)"] = "model",
+      ["cfg.model = other"] = "model", ["[setattr(cfg.model, k, v) for k, v in x]"] = "model",
+      ['cfg |= {"train": 1}'] = "cfg", ["cfg.train.set(micro_batch_size=2)"] = "train",
+    } do
+      assert.same({ name }, refused(read(text)), text)
+    end
+  end)
+
+  it("does not take a name of another function, of an argument or of a condition for a constant", function()
+    local text = "def other():\n    tp = 8\n    return tp\n" .. HEAD:gsub("config%(%)", "config(tp)")
+      .. "    " .. BASE .. "cfg.model.tensor_model_parallel_size = tp\n    return cfg\n"
+    assert.same({ "model.tensor_model_parallel_size" }, refused(launch_of(text, "megatron-bridge",
+      "llama3_8b_pretrain_8gpu_config")))
+  end)
+end)

@@ -1,320 +1,294 @@
 --- Reads a Python recipe without running it: the assignments of a function (`cfg.model.tensor_model_parallel_size = 8`)
---- and keyword arguments (`TrainConfig(global_batch_size=512)`), with the file's constants substituted.
--- Texts are foreign: no pattern here has two repeats side by side that match the same characters, or it would try all
--- ways to divide a long word between them; and what may call itself has bounds.
+--- and keyword arguments (`TrainConfig(global_batch_size=512)`), with the file's constants substituted. A statement
+--- that concerns the configuration and is not understood is refused, never left out.
 local check = require "tperf.base.check"
-local layer_list = require "tperf.import.launch.layer_list"
+local statements = require "tperf.import.launch.python.statements"
 local trim = require "tperf.input.text".trim
+local values = require "tperf.import.launch.python.values"
 
 local python = {}
 
--- Of calls within calls, of calls of the file's functions in all, and of functions that call one another.
-local MOST_LEVELS <const>, MOST_CALLS <const>, DEEPEST <const> = 60, 200, 8
+-- Of calls of the file's functions in all, and of functions that call one another.
+local MOST_CALLS <const>, DEEPEST <const> = 200, 8
 
--- Splits a text into logical lines { text, line, indent }, with comments blanked and strings kept.
-local function logical_lines(s)
-  local list, part, start, line, depth, i = {}, {}, 1, 1, 0, 1
-  while i <= #s do
-    local c = s:sub(i, i)
-    local long = s:match('^"""', i) or s:match("^'''", i)
-    if long then
-      local stop = s:find(long, i + 3, true) or #s
-      local inside = s:sub(i, stop + 2)
-      part[#part + 1] = '""'
-      line = line + select(2, inside:gsub("\n", ""))
-      i = stop + 3
-    elseif c == '"' or c == "'" then
-      local stop = i + 1
-      while stop <= #s and s:sub(stop, stop) ~= c and s:sub(stop, stop) ~= "\n" do
-        stop = stop + (s:sub(stop, stop) == "\\" and 2 or 1)
-      end
-      part[#part + 1] = s:sub(i, stop)
-      i = stop + 1
-    elseif c == "#" then
-      i = s:find("\n", i, true) or #s + 1
-    elseif c == "\n" or c == "\\" and s:sub(i + 1, i + 1) == "\n" then
-      if c == "\\" then i = i + 1 end
-      line = line + 1
-      if depth > 0 or c == "\\" then
-        part[#part + 1] = " "
-      else
-        local text = table.concat(part)
-        if text:find "%S" then list[#list + 1] = { text = text, line = start, indent = #text:match "^%s*" } end
-        part, start = {}, line
-      end
-      i = i + 1
-    else
-      if c:find "[%(%[{]" then depth = depth + 1 elseif c:find "[%)%]}]" then depth = math.max(0, depth - 1) end
-      part[#part + 1] = c
-      i = i + 1
-    end
-  end
-  local text = table.concat(part)
-  if text:find "%S" then list[#list + 1] = { text = text, line = start, indent = #text:match "^%s*" } end
-  return list
+local UNKNOWN <const> = values.UNKNOWN
+
+-- The name that a statement defines as a function; nil: it is no header of one.
+local function definition(one)
+  if one.opens ~= "def" and one.opens ~= "async" then return nil end
+  return one.text:match "^%s*def%s+([%w_]+)" or one.text:match "^%s*async%s+def%s+([%w_]+)"
 end
 
--- Splits at commas outside brackets and strings.
-local function arguments_of(text)
-  local list, depth, from, quote = {}, 0, 1, nil
-  for i = 1, #text do
-    local c = text:sub(i, i)
-    if quote then
-      if c == quote then quote = nil end
-    elseif c == '"' or c == "'" then
-      quote = c
-    elseif c:find "[%(%[{]" then
-      depth = depth + 1
-    elseif c:find "[%)%]}]" then
-      depth = depth - 1
-    elseif c == "," and depth == 0 then
-      list[#list + 1] = text:sub(from, i - 1)
-      from = i + 1
-    end
-  end
-  if text:sub(from):find "%S" then list[#list + 1] = text:sub(from) end
-  return list
-end
-
--- Names and numbers that Python writes otherwise.
-local WORDS <const> = { True = true, False = false, None = "None" }
-local DTYPES <const> = { bfloat16 = "bf16", float32 = "fp32", float16 = "fp16", half = "fp16" }
-
-local function product_of(text, constants)
-  local value, count = 1, 0
-  for factor in (text .. "*"):gmatch "([^*]*)%*" do
-    factor = trim(factor)
-    local one = tonumber(factor) or tonumber(constants[factor])
-    if not one then return nil end
-    value, count = value * one, count + 1
-  end
-  return count > 1 and (math.tointeger(value) or value) or nil
-end
-
--- The value of an expression other than a list's display: a number, a string, a boolean, a constant of the file, or the
--- dotted name of a constant of some module; nil if it is none of them.
-local function plain_literal(text, constants)
-  if WORDS[text] ~= nil then return WORDS[text] end
-  local quoted = text:match '^[rf]?"([^"]*)"$' or text:match "^[rf]?'([^']*)'$"
-  if quoted then return quoted end
-  local number = text:gsub("(%d)_(%d)", "%1%2"):gsub("(%d)_(%d)", "%1%2")
-  if tonumber(number) then return math.tointeger(tonumber(number)) or tonumber(number) end
-  if constants[text] ~= nil then return constants[text] end
-  local dtype = text:match "^torch%.(%w+)$"
-  if dtype then return DTYPES[dtype] or dtype end
-  if text:find "^[%a_][%w_]*%.[%w_.]+$" then return text end -- such as F.silu
-  return product_of(number, constants)
-end
-
--- Likewise, or a list of such values; an element that is something else stands for itself.
-local function literal(text, constants)
-  text = trim(text)
-  if text:find "^%b[]$" or text:find "^%b()$" and text:find "," then
-    local list = {}
-    for i, one in ipairs(arguments_of(text:sub(2, -2))) do
-      one = trim(one)
-      local value = plain_literal(one, constants)
-      list[i] = (value == nil or type(value) == "table") and one or tostring(value)
-    end
-    return list
-  end
-  local value = plain_literal(text, constants)
-  if value == nil and text:find("[", 1, true) then return (layer_list.of(text)) end
-  return value
-end
-
--- A value that is no literal: a call, by its name and its first argument, or any other expression. And the call's
--- arguments.
-local function other(text, constants)
-  local name, inside = text:match "^([%a_][%w_.]*)%s*(%b())$"
-  if not name then return { expression = text }, {} end
-  local arguments = arguments_of(inside:sub(2, -2))
-  local first = arguments[1]
-  if first and not first:find "^%s*[%a_][%w_]*%s*=[^=]" then first = literal(first, constants) else first = nil end
-  return { expression = text, call = name, first = first }, arguments
-end
-
--- Reads a value: a literal, or a call and its keyword arguments, each a value below the call's own path.
-local function read_value(text, path, scope, put, level)
-  text, level = trim(text), (level or 0) + 1
-  local file = scope.file
-  file.letters = file.letters - #text - 1 -- variables that stand for calls may make values that double with each
-  if level > MOST_LEVELS or file.letters < 0 then
-    check.fail("%s:%d: a value of too many calls within calls", file.path, file.line)
-  end
-  local known = literal(text, scope.constants)
-  local variable, field = text:match "^([%a_][%w_]*)%.([%w_.]+)$"
-  if variable and scope.holders[variable] then known = scope.seen[field] end -- another setting of the recipe
-  if known == nil and path:find "activation_func$" and text:find "^[%a_][%w_]*$" then known = text end
-  if known == nil and scope.calls[text] then text = scope.calls[text] end
-  if known ~= nil then
-    if path ~= "" then put(path, known) end
-    return
-  end
-  local one, arguments = other(text, scope.constants)
-  if path ~= "" then put(path, one) end
-  for _, argument in ipairs(arguments) do
-    local name, value = trim(argument):match "^([%a_][%w_]*)%s*=([^=].*)$"
-    if name then read_value(value, path ~= "" and path .. "." .. name or name, scope, put, level) end
-  end
-end
-
--- The lines of a function (all lines if name is nil), and the names of all functions.
+-- The statements of a function (all if name is nil), its header, and the names of all functions.
 local function body_of(lines, name)
-  local list, inside, found = {}, nil, {}
+  local list, inside, found, header = {}, nil, {}, nil
   for _, one in ipairs(lines) do
-    local defined = one.text:match "^%s*def%s+([%w_]+)"
+    local defined = definition(one)
     if inside and one.indent <= inside then inside = nil end
     if defined then
       found[#found + 1] = defined
-      if defined == name then inside = one.indent end
+      if defined == name then inside, header = one.indent, one.text end
     elseif inside or not name then
       list[#list + 1] = one
     end
   end
-  return list, found
+  return list, header, found
 end
 
 --- The names of the functions that a Python text defines, in order.
 function python.functions(s)
-  return select(2, body_of(logical_lines(s), nil))
+  return select(3, body_of(statements.of(s), nil))
 end
 
-local BLOCKS <const> = { ["if"] = true, ["elif"] = true, ["else"] = true, ["for"] = true, ["while"] = true,
-  ["try"] = true, ["except"] = true, ["finally"] = true }
-
--- Marks the lines that run under a condition or several times.
-local function mark_conditions(lines)
-  local blocks = {}
+-- The variables of a body that hold the configuration: those that it returns, else those whose fields it sets.
+local function holders(lines)
+  local returned, set = {}, {}
   for _, one in ipairs(lines) do
-    while blocks[1] and one.indent <= blocks[#blocks] do table.remove(blocks) end
-    local word = one.text:match "^%s*(%a+)"
-    one.doubt = #blocks > 0
-    if word and BLOCKS[word] then
-      if one.text:find ":%s*$" then blocks[#blocks + 1] = one.indent else one.doubt = true end
+    local name = one.text:match "^%s*return%s+([%a_][%w_]*)%s*$"
+    if name then returned[name] = true end
+    for _, target in ipairs(statements.parse(one.text).targets or {}) do
+      if target.variable and target.field then set[target.variable] = true end
+    end
+  end
+  return next(returned) and returned or set
+end
+
+local scopes = {}
+scopes.__index = scopes
+
+-- The path of a field below a variable that holds the configuration or a part of it; nil: it holds neither.
+function scopes:path(variable, field)
+  local prefix = self.prefixes[variable]
+  if not prefix then return nil end
+  if prefix == "" or not field then return field or prefix end
+  return prefix .. "." .. field
+end
+
+-- The path that a text mentions first; nil if it does not concern the configuration.
+function scopes:mentioned(text)
+  text = statements.bare(text)
+  local before = ""
+  for word, at in text:gmatch "([%a_][%w_]*)()" do
+    if before ~= "." and self.prefixes[word] then
+      return self:path(word, text:match("^%.([%w_.]*[%w_])", at)) or ""
+    end
+    before = text:sub(at, at)
+  end
+end
+
+-- Forgets what a variable was: it is set to something that is not known.
+function scopes:forget(name)
+  self.constants[name], self.calls[name], self.prefixes[name] = UNKNOWN, nil, nil
+end
+
+function scopes:refuse_text(text)
+  local path = self:mentioned(text)
+  if path then self.refuse(path ~= "" and path or text:match "[%a_][%w_]*" or "?", text) end
+end
+
+-- A variable that is no part of the configuration.
+local function assign_variable(scope, name, value, one, changes)
+  local known = not (one.doubt or changes) and values.literal(value, scope.constants)
+  local target = statements.target(value)
+  local path = target.variable and not target.part and scope:path(target.variable, target.field)
+  if one.doubt or changes then
+    scope:forget(name)
+  elseif path then
+    scope.prefixes[name] = path
+  elseif known ~= nil then
+    scope.constants[name] = known
+    scope.put(name, known)
+  elseif scope.all then
+    values.read(value, "", scope)
+  else
+    scope.constants[name], scope.calls[name] = UNKNOWN, value
+  end
+end
+
+local assign
+
+-- An assignment to several targets at once: value by value if there are as many.
+local function assign_several(scope, target, value, one, changes)
+  local inside = value:match "^%((.*)%)$" or value:match "^%[(.*)%]$" or value
+  local parts = statements.split(inside, ",")
+  local apart = #parts == #target.several and not target.other:find "%*" and not value:find "^%s*%*"
+  if not apart then scope:refuse_text(target.other) end
+  for i, each in ipairs(target.several) do
+    if apart then
+      assign(scope, each, parts[i], one, changes)
+    elseif each.variable and not each.field then
+      scope:forget(each.variable)
     end
   end
 end
 
--- The variables of a body that hold the configuration: those that it returns or whose fields it sets.
-local function holders(lines)
-  local set = {}
-  for _, one in ipairs(lines) do
-    local name = one.text:match "^%s*return%s+([%a_][%w_]*)%s*$" or one.text:match "^%s*([%a_][%w_]*)%.[%w_.]+%s*=[^=]"
-    if name then set[name] = true end
-  end
-  return set
-end
-
--- What a line does: the path that it sets (nil: a variable of its own, `variable`) and the value's text; or a call.
-local function statement_of(text)
-  text = trim(text):gsub("^if .-:%s*(%S)", "%1"):gsub("^else:%s*(%S)", "%1")
-  local target, rest = text:match "^([%a_][%w_.]*)%s*(.*)$"
-  if not target then return nil end
-  local variable, field = target:match "^([%a_][%w_]*)%.(.+)$"
-  local note, value = rest:match "^([^=]*)=([^=].*)$"
-  if note and (note:find "^[%w_%[%].,%s]*$" or note:find "^:[%w_%[%].,|%s]*$") then
-    return { variable = variable or target, field = field, value = trim(value) }
-  end
-  value = rest:match "^[-+*/|%%&^@<>]+=(.*)$"
-  if value then return { variable = variable or target, field = field, value = trim(value), changes = true } end
-  value = text:match "^return%s+(.+)$"
-  if value then return { returns = true, value = value } end
-  return rest:find "^%b()$" and { called = target, value = text } or nil
-end
-
 -- Reads an assignment of a field of the configuration, or of a variable.
-local function assign(one, statement, scope, record)
-  local path = statement.field
-  if not scope.holders[statement.variable] and path then return end
-  if one.doubt or statement.changes then
-    if path then record(path, { expression = ("%s, under a condition or in a loop"):format(statement.value) }) end
-    return
+function assign(scope, target, value, one, changes)
+  if target.several then return assign_several(scope, target, value, one, changes) end
+  local path = target.variable and scope:path(target.variable, target.field)
+  if target.part and path then return scope.refuse(path, one.text) end
+  if not target.variable or target.part then return scope:refuse_text(target.other) end
+  if target.field and not path then -- of another object, which may be a part of the configuration
+    return scope.put(target.field, { expression = one.text, elsewhere = true })
   end
-  if path or scope.holders[statement.variable] then return read_value(statement.value, path or "", scope, record) end
-  local known = literal(statement.value, scope.constants)
-  if known ~= nil then
-    scope.constants[statement.variable] = known
-    record(statement.variable, known)
-  elseif scope.all then
-    read_value(statement.value, "", scope, record)
-  else
-    scope.calls[statement.variable] = statement.value
+  if not path or path == "" and (one.doubt or changes) then
+    if path == "" then return scope.refuse(target.variable, one.text) end
+    return assign_variable(scope, target.variable, value, one, changes)
+  end
+  if not target.field and path ~= "" then return assign_variable(scope, target.variable, value, one, changes) end
+  if one.doubt or changes then
+    return scope.refuse(path, ("%s, under a condition or in a loop"):format(value))
+  end
+  values.read(value, path, scope)
+end
+
+-- Reads object.update(name=value, …) or update({ "name": value, … }).
+local function update(scope, path, inside, one)
+  local first = inside:match "^%s*(%b{})%s*,?%s*$"
+  for _, argument in ipairs(statements.split(first and first:sub(2, -2) or inside, ",")) do
+    local name, value = argument:match "^%s*([%a_][%w_]*)%s*=([^=].*)$"
+    if first then name, value = argument:match [=[^%s*["']([%a_][%w_]*)["']%s*:(.*)$]=] end
+    local whole = name and (path ~= "" and path .. "." .. name or name)
+    if not name or one.doubt then return scope.refuse(whole or path ~= "" and path or "update", one.text) end
+    values.read(value, whole, scope)
   end
 end
 
--- Whether a call hands the configuration on, or makes one.
-local function concerns(statement, scope)
-  for word in statement.value:gmatch "[%a_][%w_]*" do
-    if scope.holders[word] then return true end
+local SETTERS <const> = { setattr = true, ["object.__setattr__"] = true }
+local HARMLESS <const> = { print = true, hasattr = true, isinstance = true, super = true }
+
+-- Reads a call that is a statement of its own; its name is `called`.
+local function read_call(scope, called, one, missing)
+  local text = one.text
+  local inside = text:match "^[^(]*%((.*)%)%s*$"
+  local arguments = statements.split(inside, ",")
+  if SETTERS[called] then
+    local target = statements.target(arguments[1] or "")
+    local name = (arguments[2] or ""):match [=[^%s*["']([%w_]+)["']%s*$]=]
+    if not (target.variable and name and arguments[3]) then return scope:refuse_text(text) end
+    target.field = target.field and target.field .. "." .. name or name
+    return assign(scope, target, arguments[3], one)
   end
-  return statement.variable ~= nil and statement.field == nil and scope.holders[statement.variable] ~= nil
-    and statement.value:find "%)%s*$" ~= nil and not statement.value:find "=" -- a base configuration
+  local variable, rest = called:match "^([%a_][%w_]*)%.(.+)$"
+  local method = rest and rest:match "[%w_]+$"
+  local path = variable and scope:path(variable, rest:match "^(.+)%.[%w_]+$")
+  if path and method == "update" then return update(scope, path, inside, one) end
+  if path and path ~= "" then return scope.refuse(path, text) end
+  if scope:mentioned(text) and not HARMLESS[called] and not called:find "^logg" then missing(called, one.line) end
 end
 
--- The name and the value of a constant's definition: NAME = VALUE or NAME: TYPE = VALUE.
-local function constant_of(text)
-  local name, at = text:match "^([%a_][%w_]*)()"
-  local note, value = text:match("^([^=]*)=([^=].*)$", at)
-  if not note or not trim(note):find "^:?%s*[%w_%[%]]*$" then return nil end
-  return name, value
+-- What a call makes of the configuration that it is given, or that a variable becomes, is not in the file.
+local function read_base(scope, value, called, target, missing, line)
+  if not called or called:find "replace$" or scope.file.functions[called] then return end
+  local positional = false
+  for _, argument in ipairs(statements.split(value:match "^[^(]*%((.*)%)%s*$" or "", ",")) do
+    positional = positional or not argument:find "^%s*[%a_][%w_]*%s*=[^=]" and scope:mentioned(argument) ~= nil
+  end
+  local base = target and target.variable and scope:path(target.variable, target.field) == "" and not value:find "="
+  if positional or base or scope:mentioned(called) then missing(called, line) end
+end
+
+-- Statements that set nothing, by their first word.
+local IDLE <const> = { assert = true, raise = true, pass = true, import = true, from = true, global = true,
+  nonlocal = true, ["break"] = true, continue = true, yield = true, ["return"] = true }
+
+-- Names that a header binds: of a loop, or of what a block is entered with.
+local function bind_header(scope, one)
+  local bound = one.opens == "for"
+  for word in statements.bare(one.text):gmatch "[%a_][%w_]*" do
+    if word == "as" then bound = true elseif word == "in" then bound = false end
+    if bound then scope:forget(word) end
+  end
+end
+
+-- Reads what a statement is, unless it calls a function of the file.
+local function read_statement(one, statement, scope, missing)
+  local called = statement.value and statement.value:match "^([%a_][%w_.]*)%s*%b()$"
+  if one.opens then
+    bind_header(scope, one)
+  elseif statement.called then
+    read_call(scope, statement.called, one, missing)
+  elseif statement.returns then
+    read_base(scope, statement.value, called, nil, missing, one.line)
+    values.read(statement.value, "", scope)
+  elseif statement.deletes then
+    for _, target in ipairs(statement.deletes) do
+      local path = target.variable and scope:path(target.variable, target.field)
+      if path then scope.refuse(path ~= "" and path or target.variable, one.text) end
+    end
+  elseif statement.targets then
+    for _, target in ipairs(statement.targets) do
+      read_base(scope, statement.value, called, target, missing, one.line)
+      assign(scope, target, statement.value, one, statement.changes)
+    end
+  elseif not IDLE[one.text:match "^%s*(%a*)"] and not one.text:find "^%s*[@\"']" then
+    scope:refuse_text(one.text)
+  end
 end
 
 -- A file: { path, lines, constants, functions }, and how far it has been read: { line, calls, letters }.
 local function file_of(s, path)
-  local file = { path = path, line = 1, lines = logical_lines(s), constants = {}, functions = {}, calls = 0,
-    letters = MOST_LEVELS * (#s + 1000) }
+  local file = { path = path, line = 1, lines = statements.of(s), constants = {}, functions = {}, calls = 0,
+    letters = values.letters_of(s) }
+  local inside -- the indentation of a function or a class
   for _, one in ipairs(file.lines) do
-    local constant, value = constant_of(one.text)
-    if constant then file.constants[constant] = literal(value, file.constants) end
-    local defined = one.text:match "^%s*def%s+([%w_]+)"
+    if inside and one.indent <= inside then inside = nil end
+    local defined = definition(one)
     if defined then file.functions[defined] = true end
+    local statement = not inside and not one.opens and statements.parse(one.text) or {}
+    for _, target in ipairs(statement.targets or {}) do
+      if target.variable and not target.field and not target.part then
+        local doubt = statement.changes or one.indent > 0
+        file.constants[target.variable] = doubt and UNKNOWN or values.literal(statement.value, file.constants)
+      end
+    end
+    if not inside and (one.opens == "def" or one.opens == "class" or one.opens == "async") then inside = one.indent end
   end
   return file
 end
 
--- Reads what a statement is, unless it calls a function of the file.
-local function read_statement(one, statement, called, scope, record, missing)
-  if statement.called then
-    local variable, path = called:match "^([%a_][%w_]*)%.(.+)%.[%w_]+$"
-    if variable and scope.holders[variable] then
-      record(path, { expression = statement.value })
-    elseif concerns(statement, scope) and not called:find "^hasattr" then
-      missing(called, one.line)
-    end
-  elseif statement.returns then
-    read_value(statement.value, "", scope, record)
-  else
-    local base = called and not scope.file.functions[called] and not statement.field and concerns(statement, scope)
-    if base then missing(called, one.line) end
-    assign(one, statement, scope, record)
+-- The scope of a function's body: which variables hold the configuration, and what others are.
+local function scope_of(file, body, header, name)
+  local scope = setmetatable({ constants = setmetatable({}, { __index = file.constants }), calls = {}, seen = {},
+    prefixes = {}, all = not name, file = file }, scopes)
+  local arguments = header and header:match "%((.*)%)" or ""
+  for _, argument in ipairs(statements.split(arguments, ",")) do
+    local one = argument:match "^%s*%**([%a_][%w_]*)"
+    if one then scope.constants[one] = UNKNOWN end
   end
+  for one in pairs(holders(body)) do scope.prefixes[one] = "" end
+  return scope
 end
 
-local function read_body(file, name, put, missing, depth)
+local function read_body(file, name, put, missing, refuse, depth)
   file.calls = file.calls + 1
   if file.calls > MOST_CALLS then
     check.fail("%s:%d: more than %d calls of the file's functions", file.path, file.line, MOST_CALLS)
   end
-  local body = body_of(file.lines, name)
-  mark_conditions(body)
-  local scope = { constants = setmetatable({}, { __index = file.constants }), calls = {}, seen = {},
-    holders = holders(body), all = not name, file = file }
+  local body, header = body_of(file.lines, name)
+  statements.mark(body)
+  local scope = scope_of(file, body, header, name)
+  function scope.put(path, value)
+    scope.seen[path] = type(value) ~= "table" and value or nil
+    put(path, value, file.line)
+  end
+  function scope.refuse(path, text)
+    scope.seen[path] = nil
+    refuse(path, trim(text), file.line)
+  end
   for _, one in ipairs(body) do
     file.line = one.line
-    local function record(path, value)
-      scope.seen[path] = type(value) ~= "table" and value or nil
-      put(path, value, one.line)
-    end
-    local statement = statement_of(one.text)
-    local called = statement and (statement.called or statement.value:match "^([%a_][%w_]*)%s*%b()$")
-    local own = statement and not statement.field and called and name and file.functions[called] and called ~= name
-    if own and depth < DEEPEST and one.doubt then
+    local statement = one.opens and {} or statements.parse(one.text)
+    local first = statement.targets and #statement.targets == 1 and statement.targets[1]
+    local called = statement.called or statement.value and statement.value:match "^([%a_][%w_]*)%s*%b()$"
+    local own = called and name and file.functions[called] and called ~= name and depth < DEEPEST
+      and not (first and (first.field or first.several))
+    if own and one.doubt then
       missing(("%s, under a condition"):format(called), one.line)
-    elseif own and depth < DEEPEST then
-      read_body(file, called, put, missing, depth + 1)
-    elseif statement then
-      read_statement(one, statement, called, scope, record, missing)
+    elseif own then
+      read_body(file, called, put, missing, refuse, depth + 1)
+    else
+      read_statement(one, statement, scope, missing)
     end
   end
 end
@@ -323,8 +297,12 @@ end
 ---@param s string
 ---@param path string  of the file, for messages
 ---@param name string?  the function; nil for all lines
----@param put fun(path: string, value: any, line: integer)  no literal: { expression =, call =, first = }
+---@param put fun(path: string, value: any, line: integer)  no literal: { expression =, call =, first =, positional =,
+---  elsewhere = it is set of an object that is not known to be a part of the configuration }
 ---@param missing fun(call: string, line: integer)  a function that is not in the file and that may set something
-function python.read(s, path, name, put, missing) read_body(file_of(s, path), name, put, missing, 0) end
+---@param refuse fun(path: string, text: string, line: integer)  a statement about the configuration that is not read
+function python.read(s, path, name, put, missing, refuse)
+  read_body(file_of(s, path), name, put, missing, refuse, 0)
+end
 
 return python

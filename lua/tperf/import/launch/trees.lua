@@ -97,7 +97,7 @@ local function full_name(t, path, parts)
   return parts.last[plain] or nil
 end
 
--- The settings that a Python text makes: lists { path, value, line }, and notes on what other files may set.
+-- The settings that a Python text makes: lists { path, value, line, refused }, and notes on what other files may set.
 local function python_settings(file, wanted)
   local functions, known = python.functions(file.text), false
   for _, name in ipairs(functions) do known = known or name == wanted end
@@ -110,8 +110,23 @@ local function python_settings(file, wanted)
   end
   local found, notes = {}, {}
   python.read(file.text, file.path, wanted, function(path, value, line) found[#found + 1] = { path, value, line } end,
-    function(call, line) notes[#notes + 1] = ("what %s() sets (line %d) is not in the file"):format(call, line) end)
+    function(call, line) notes[#notes + 1] = ("what %s() sets (line %d) is not in the file"):format(call, line) end,
+    function(path, text, line) found[#found + 1] = { path, { expression = text }, line, true } end)
   return found, notes
+end
+
+-- Puts a setting of a Python text. A section's call has been read argument by argument; any other value of a section is
+-- refused, as is what the text says in a way that is not read.
+local function put_setting(s, t, one, name, parts, place)
+  local value, row = one[2], name and t.by_name[tables.plain(name)]
+  local section = parts.sections[tables.plain(one[1])] and not row
+  local expression = type(value) == "table" and value.expression
+  if row and row.harmless then return s:put(row, expression or value, place) end
+  if one[4] or section and not (expression and value.call and not value.positional) then
+    return s:refuse(row and row.option or one[1], { expression = expression or tostring(value) }, place)
+  end
+  if section or not name or expression and value.elsewhere and not row then return end
+  s:name(name, value, place)
 end
 
 local function read_python(o, file, table_for)
@@ -127,9 +142,7 @@ local function read_python(o, file, table_for)
   local s, parts = settings.new(t), parts_of(t)
   for _, one in ipairs(found) do
     local name = full_name(t, one[1], parts)
-    local section = type(one[2]) == "table" and one[2].call and parts.sections[tables.plain(one[1])]
-    local row = name and t.by_name[tables.plain(name)]
-    if name and not (section and not row) then s:name(name, one[2], ("%s:%d"):format(file.path, one[3])) end
+    put_setting(s, t, one, name, parts, ("%s:%d"):format(file.path, one[3]))
   end
   local context = reading.context(o, file.path)
   context["function"] = wanted
