@@ -40,6 +40,30 @@ describe("--from", function()
     end)
   end)
 
+  it("predicts what the file says also where no option of the command says it", function()
+    within(function(tperf, folder)
+      program.write(folder .. "/l.toml", '[model]\nname = "llama3"\nflavor = "8B"\n[training]\nseq_len = 4096\n'
+        .. 'local_batch_size = 1\n[parallelism]\nfsdp_reshard_after_forward = "never"\n') -- not compiled
+      program.write(folder .. "/more.sh", (SCRIPT:gsub("%$EXTRA", "--cross-entropy-loss-fusion "
+        .. "--pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 2 --ddp-bucket-size 40000000 "
+        .. "--no-overlap-p2p-communication --use-precision-aware-optimizer --exp-avg-dtype bf16 "
+        .. "--exp-avg-sq-dtype bf16 --overlap-param-gather-with-optimizer-step --first-last-layers-bf16 "
+        .. "--fp8-format hybrid")))
+      for file, more in pairs { ["l.toml"] = "", ["more.sh"] = " --set NNODES=4" } do
+        local one = tperf(("train --from %s -s h100-sxm --set gpus=32%s --json"):format(file, more))
+        assert.equal(0, one.code, one.err)
+        local library = require "tperf"
+        local asked = library.import.arguments(library.import.launch { files = { folder .. "/" .. file },
+          given = { gpus = 32, NNODES = 4 } })
+        asked.system = "h100-sxm"
+        local c = library.train(asked)
+        local function value(name) return tonumber(one.out:match(('"%s": ([%%d.e+-]+)'):format(name))) end
+        assert.near(c.throughput, value "throughput", 1e-9 * c.throughput)
+        assert.near(c.memory.weights, value "weights", 1e-9 * c.memory.weights)
+      end
+    end)
+  end)
+
   it("takes --gpus where the file does not say how many", function()
     within(function(tperf, folder)
       program.write(folder .. "/l.toml", '[model]\nname = "llama3"\nflavor = "8B"\n[training]\nlocal_batch_size = 1\n')
@@ -130,11 +154,15 @@ describe("--from", function()
         for zero in one.out:gmatch '"zero": (%d)' do seen[tonumber(zero)] = true end
         return seen
       end
-      assert.same({ [2] = true, [3] = true }, stages "l.toml")
+      assert.same({ [3] = true }, stages "l.toml") -- FSDP shards weights, too
       assert.same({ [1] = true, [3] = true }, stages "ds.json llama-3.1-8b")
       assert.same({ [1] = true }, stages "run.sh --set NNODES=2,EXTRA=")
       assert.same({ [1] = true }, stages "l.toml --zero 1")
-      assert.equal(0, tperf "search --from l.toml --gpus 16 -s h100-sxm --launch torchtitan".code)
+      local written = tperf "search --from l.toml --gpus 16 -s h100-sxm --launch torchtitan"
+      assert.equal(0, written.code, written.err)
+      -- what the stack is not told, and that others were faster
+      assert.matches("torchtitan: parameters and states in fp32, products in bf16", written.err, 1, true)
+      assert.matches("row %d of the search; those before it are not for this stack: virtual_stages = ", written.err)
     end)
   end)
 

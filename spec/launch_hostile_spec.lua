@@ -64,7 +64,7 @@ describe("tperf.report.launch", function()
       norm = "rmsnorm", gated = true, positions = "rotary" }
     local named
     for _, stack in ipairs(STACKS) do
-      local text = tperf.report.launch(with { zero = stack == "torchtitan" and 2 or 1 }, stack, { model = model })
+      local text = tperf.report.launch(with { zero = stack == "torchtitan" and 3 or 1 }, stack, { model = model })
       assert.is_nil(text:find "\ntouch", text)
       named = named or text:find("touch", 1, true)
       for line in text:gmatch "[^\n]+" do

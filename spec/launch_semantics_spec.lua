@@ -109,7 +109,9 @@ describe("Megatron's arguments", function()
     assert.equal(3, megatron "--use-megatron-fsdp --use-distributed-optimizer".zero)
     assert.equal(2, megatron "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads".zero)
     assert.equal(3, megatron "--use-torch-fsdp2".zero)
-    assert.equal(2, megatron "--use-torch-fsdp2 --torch-fsdp2-no-reshard-after-forward".zero)
+    assert.is_nil(megatron "--use-torch-fsdp2".reshard_after_forward)
+    local kept = megatron "--use-torch-fsdp2 --torch-fsdp2-no-reshard-after-forward"
+    assert.same({ 3, false }, { kept.zero, kept.reshard_after_forward })
   end)
 
   it("recompute, under old and new names", function()
@@ -199,7 +201,8 @@ describe("torchtitan's TOML", function()
   it("reshards by default without pipelines only, and cuts the local batch under them", function()
     local pp = "local_batch_size = 8\n[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = "
     local r = toml(pp .. '"Interleaved1F1B"', 8)
-    assert.same({ 2, 2, 1, 8, 32 }, { r.zero, r.vp, r.micro_batch, r.microbatches, r.global_batch })
+    assert.same({ 3, false, 2, 1, 8, 32 }, { r.zero, r.reshard_after_forward, r.vp, r.micro_batch, r.microbatches,
+      r.global_batch })
     assert.equal(1, toml(pp .. '"1F1B"', 8).vp)
     assert.equal(3, toml(pp .. '"1F1B"\nfsdp_reshard_after_forward = "always"', 8).zero)
     assert.equal(4, toml(pp .. '"Interleaved1F1B"\npipeline_parallel_layers_per_stage = 5\n'
@@ -265,6 +268,25 @@ backend:
   end)
 end)
 
+describe("PyTorch's FSDP under Accelerate", function()
+  local function sharding(strategy, machines)
+    local r = import("a.yaml", ("distributed_type: FSDP\nnum_processes: 16\nnum_machines: %d\nfsdp_config:\n"
+      .. "  fsdp_sharding_strategy: %s\n"):format(machines, strategy))
+    return { r.zero, r.reshard_after_forward, r.axes and r.axes.shard or "all" }
+  end
+
+  -- torch/distributed/fsdp/api.py, ShardingStrategy: SHARD_GRAD_OP gathers before each forward pass and keeps weights
+  -- until after the backward pass; hybrids shard within a machine.
+  it("shards weights, and keeps them gathered or not, over all or within a machine", function()
+    assert.same({ 3, nil, "all" }, sharding("FULL_SHARD", 2))
+    assert.same({ 3, false, "all" }, sharding("SHARD_GRAD_OP", 2))
+    assert.same({ 3, nil, 8 }, sharding("HYBRID_SHARD", 2))
+    assert.same({ 3, false, 4 }, sharding("HYBRID_SHARD_ZERO2", 4))
+    assert.same({ 3, nil, "all" }, sharding("HYBRID_SHARD", 1))
+    assert.same({ 0, nil, "all" }, sharding("NO_SHARD", 2))
+  end)
+end)
+
 describe("other files", function()
   it("are read by their own rules", function()
     local r = import("n.yaml", "parallelism: { dp: 2, pp: 1, tp: 2, tp_mode: REDUCE_SCATTER }\ntokens:\n  "
@@ -274,7 +296,8 @@ describe("other files", function()
     r = import("a.yaml", "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_version: 2\n  "
       .. "fsdp_reshard_after_forward: false\nparallelism_config:\n  parallelism_config_dp_replicate_size: 2\n  "
       .. "parallelism_config_dp_shard_size: 2\n  parallelism_config_tp_size: 2\n")
-    assert.same({ "Accelerate", 4, 2, 2 }, { r.stack, r.dp, r.zero, r.tp })
+    assert.same({ "Accelerate", 4, 3, false, 2, 2 }, { r.stack, r.dp, r.zero, r.reshard_after_forward, r.tp,
+      r.axes.shard })
     r = import("m.sh", "export DGXNNODES=16\nexport MINIBS=32\nexport TENSOR_MODEL_PARALLEL=4\n"
       .. "export PIPELINE_MODEL_PARALLEL=8\nexport MODEL_SIZE=405b\nexport CONTEXT_PARALLEL=2\n", {})
     assert.same({ 128, 2, 64, 12, 8192 }, { r.gpus, r.dp, r.global_batch, r.vp, r.seq })

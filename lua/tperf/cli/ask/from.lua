@@ -25,7 +25,8 @@ end
 
 local FIELDS <const> = { "gpus", "tp", "pp", "vp", "cp", "ep", "etp", "dp", "attention_tp", "attention_dp",
   "micro_batch",
-  "microbatches", "global_batch", "seq", "zero", "sequence_parallel", "max_batch", "max_tokens", "chunk", "seq_max",
+  "microbatches", "global_batch", "seq", "zero", "reshard_after_forward",
+  "sequence_parallel", "max_batch", "max_tokens", "chunk", "seq_max",
   "kv_dtype" }
 
 local function summary(launch)
@@ -92,13 +93,13 @@ end
 -- What `tperf train` asks beside the question of a search.
 local DETAILS <const> = { dp = true, fast = true, simulate = true, explain = true, straggling = true }
 
--- Stacks that shard the weights with the optimizer's state, or nothing.
+-- Stacks that shard the weights with the optimizer's state (PyTorch's FSDP), or nothing.
 local FSDP <const> = { torchtitan = true, Accelerate = true }
 
 -- The ZeRO stages for a search to try where the launch shards more than the optimizer's state; nil: the default.
 local function stages_of(launch)
   if (launch.zero or 0) < 2 then return nil end
-  return FSDP[launch.stack] and { 2, 3 } or { 1, launch.zero }
+  return FSDP[launch.stack] and { 3 } or { 1, launch.zero }
 end
 
 -- Adds a server launch's dtypes and, for `tperf serve`, its engine and the engine's settings to the arguments.
@@ -140,7 +141,7 @@ local OTHERS <const> = { train = "serve", search = "serve", serve = "train", inf
 ---@param values table
 ---@param arguments table   the MODEL first; taken from the file if absent
 ---@param how string        "train"; "search": leave open what a search decides; "infer"; "serve": with the options
----  of `tperf serve`
+---  of `tperf serve`. values.told becomes what the file says, also where no option says it (compile, loss …)
 ---@return string? message  if the options are wrong
 function from.fill(values, arguments, how)
   if not values.from then

@@ -3,20 +3,20 @@ local check = require "tperf.base.check"
 local axes = require "tperf.export.launch.axes"
 local models = require "tperf.describe.model"
 local offloading = require "tperf.export.launch.offloading"
+local precision = require "tperf.export.launch.precision"
 local recomputation = require "tperf.export.launch.recomputation"
 local tables = require "tperf.import.launch.tables"
 
 local launch = {}
 
 local STACKS <const> = {
-  megatron = { table = "megatron-lm-2026-08", module = "megatron", precisions = {
+  megatron = { table = "megatron-lm-2026-08", module = "megatron", details = precision.MEGATRON, precisions = {
     "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4",
   } },
-  ["megatron-bridge"] = { table = "megatron-bridge-2026-08", module = "bridge", precisions = {
-    "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4",
-  } },
+  ["megatron-bridge"] = { table = "megatron-bridge-2026-08", module = "bridge", details = precision.BRIDGE,
+    precisions = { "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4" } },
   torchtitan = { table = "torchtitan-2026-02", module = "torchtitan", keeps_gathered = true, compiles = true,
-    precisions = { "fp8-tensorwise", "fp8-rowwise" } },
+    details = { narrow_gather = true, wide_weight_grad = true }, precisions = { "fp8-tensorwise", "fp8-rowwise" } },
   deepspeed = { table = "deepspeed-2026", module = "deepspeed" },
   nanotron = { table = "nanotron-2026-04", module = "nanotron" },
   vllm = { table = "vllm-2026-03", module = "vllm", serving = true },
@@ -114,25 +114,10 @@ local function schedule_of(c)
   check.fail("tperf.report.launch: the configuration's 'schedule' must be a schedule's name, got %s", check.show(name))
 end
 
--- By options of their own.
-local TOLD <const> = { ["parameters narrow"] = true, ["padding router"] = true, ["fused experts true"] = true }
-
--- The recipe of a precision's name, "fp8-current (padding router, parameters narrow)", and which fields it tells.
-local function precision_of(c)
-  local name = tostring(c.precision or "bf16")
-  local recipe, fields = name:match "^(%S+) %((.*)%)$"
-  local told = {}
-  for field in (fields or ""):gmatch "[^,]+" do told[field:match "^%s*(.*)$"] = true end
-  for field in pairs(told) do
-    if not TOLD[field] then return name end
-  end
-  return recipe or name, told["parameters narrow"], told["padding router"], told["fused experts true"]
-end
-
 -- Megatron's names for the kinds of context parallelism.
 local CP_COMM_TYPES <const> = { ring = "p2p", all_gather = "all_gather", all_to_all = "a2a" }
 
-local function training(c, model, options)
+local function training(c, model, options, known)
   if c.strategy and c.strategy ~= "tensor" and c.strategy ~= "context" then
     check.fail("tperf.report.launch: strategy = %s: no stack that is known runs it", check.show(c.strategy))
   end
@@ -154,7 +139,7 @@ local function training(c, model, options)
   n.seq = sequence(c, model, options)
   n.iterations = options.tokens and n.seq and math.ceil(options.tokens / (n.global_batch * n.seq)) or nil
   n.zero = choice(c, "zero", { 1, 0, 2, 3 })
-  n.precision, n.narrow_parameters, n.router_padding, n.fused_experts = precision_of(c)
+  precision.copy(tostring(c.precision or "bf16"), n, known.details)
   n.reshards = n.zero < 3 or c.reshard_after_forward ~= false
   n.compile = c.compile ~= false
   n.sequence_parallel = n.tp > 1 and c.sequence_parallel ~= false
@@ -223,6 +208,11 @@ end
 ---  swa_full_tokens_ratio (SGLang)
 ---@return string text
 function launch.text(configuration, stack, options)
+  return (launch.written(configuration, stack, options))
+end
+
+--- The same text, and a list of what the stack is not told, as in the text's comments.
+function launch.written(configuration, stack, options)
   local known = launch.stack(stack)
   if type(configuration) ~= "table" then check.fail "tperf.report.launch needs a configuration" end
   local o = check.record("tperf.report.launch", options or {}, schema)
@@ -230,7 +220,8 @@ function launch.text(configuration, stack, options)
     check.fail("tperf.report.launch: 'question' must be a table, got %s", check.show(o.question))
   end
   local model = o.model and models(o.model)
-  local n, w = (known.serving and serving or training)(configuration, model, o), writer(stack, tables.load(known.table))
+  local n, w = (known.serving and serving or training)(configuration, model, o, known),
+    writer(stack, tables.load(known.table))
   if not known.serving and n.precision ~= "bf16" and not is_one_of(n.precision, known.precisions) then
     w.cannot("precision", n.precision, "is written without arguments for it; write it with precision = \"bf16\" and "
       .. "add them")
@@ -248,7 +239,7 @@ function launch.text(configuration, stack, options)
     w.cannot("compile", false, "fuses norms, rotations and gates itself")
   end
   if not known.serving then axes.put(n, w, stack) end
-  return require("tperf.export.launch.stack." .. known.module)(n, w)
+  return require("tperf.export.launch.stack." .. known.module)(n, w), w.notes
 end
 
 return setmetatable(launch, { __call = function(_, ...) return launch.text(...) end })

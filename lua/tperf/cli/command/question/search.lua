@@ -1,3 +1,4 @@
+local check = require "tperf.base.check"
 local configuration = require "tperf.cli.ask.configuration"
 local costs = require "tperf.cli.answer.costs"
 
@@ -48,6 +49,26 @@ local function rows_of(results)
   return rows, reason
 end
 
+-- Prints the launch file of the best row that the stack can be told of; on standard error what it is not told, and
+-- why it cannot run faster rows. Raises the first row's reason if it can run none.
+local function write_launch(rows, values, asked)
+  local first
+  for i, row in ipairs(rows) do
+    local ok, text, notes = check.attempt(require "tperf.export.launch".written, row, values.launch, {
+      model = asked.model, seq = asked.seq, tokens = values.tokens, question = asked })
+    if ok then
+      io.write(text)
+      for _, note in ipairs(notes) do io.stderr:write(values.launch, ": ", note, "\n") end
+      if first then
+        io.stderr:write(("row %d of the search; those before it are not for this stack: %s\n"):format(i, first))
+      end
+      return
+    end
+    first = first or tostring(text):gsub("^.-tperf%.report%.launch: ", "")
+  end
+  error(first, 0)
+end
+
 return {
   summary = "find the best configurations to train a model on a cluster",
   arguments = "MODEL",
@@ -84,8 +105,7 @@ of comparable runs took a time between `from` and `to`.]],
     local rows, reason = rows_of(results)
     costs.add(rows, cost)
     if #rows > 0 and values.launch then
-      io.write(require "tperf".report.launch(rows[1], values.launch, { model = asked.model, seq = asked.seq,
-        tokens = values.tokens, question = asked }))
+      write_launch(rows, values, asked)
     elseif #rows > 0 then
       require "tperf.cli.answer.table"(values, rows, columns_for(found.candidates, values.simulate or reranked(rows)))
       local unproven = not values.json and not values.csv and unproven_of(results)

@@ -1,9 +1,9 @@
 --- Writes a configuration as a Megatron-Bridge recipe.
 local names = require "tperf.import.launch.stack.core.model".bridge
-local fp8 = require "tperf.export.launch.fp8"
 local format = require "tperf.export.launch.format"
 local megatron_model = require "tperf.export.launch.megatron_model"
 local offloading = require "tperf.export.launch.offloading"
+local precision = require "tperf.export.launch.precision"
 local recomputation = require "tperf.export.launch.recomputation"
 
 local SHARDING <const> = { [2] = "optim_grads", [3] = "optim_grads_params" }
@@ -36,18 +36,11 @@ local function pipelines(n, w)
   if n.vp > 1 then w.put("model.virtual_pipeline_model_parallel_size", n.vp) end
 end
 
-local function precision(n, w)
-  local recipe = fp8[n.precision]
-  if n.precision == "nvfp4" then
-    w.put("mixed_precision.fp4", "e2m1")
-    w.put("mixed_precision.fp4_recipe", "nvfp4")
-  elseif recipe then
-    w.put("mixed_precision.fp8", recipe[2])
-    w.put("mixed_precision.fp8_recipe", recipe[1])
-    if n.narrow_parameters then w.put("mixed_precision.fp8_param_gather", true) end
-  end
-  if n.router_padding then w.put("model.moe_router_padding_for_quantization", true) end
-  if n.fused_experts then w.put("model.use_transformer_engine_op_fuser", true) end
+-- Settings of the model; the others are of cfg.mixed_precision, where formats have names of their own.
+local OF_MODEL <const> = { moe_router_padding_for_quantization = true, use_transformer_engine_op_fuser = true }
+
+local function precision_name(part)
+  return (OF_MODEL[part] and "model." or "mixed_precision.") .. part:gsub("_format$", "")
 end
 
 -- Fields that the model's reader knows by other names, or that have other values.
@@ -102,7 +95,7 @@ return function(n, w)
   if n.zero > 0 then w.put("ddp.overlap_param_gather", n.overlap_param_gather ~= false) end
   w.put("ddp.grad_reduce_in_fp32", n.gradients ~= "bf16")
   w.put("mixed_precision.bf16", true)
-  precision(n, w)
+  precision.put(n, w, precision_name)
   w.note "cfg is the recipe of your model; data, tokenizer and learning rate stay as it has them"
   local lines = { format.notes(w.notes), FUNCTIONAL, ("def tperf_%dgpu_config(cfg):\n"):format(n.gpus) }
   for _, one in ipairs(w.list) do lines[#lines + 1] = ("    cfg.%s = %s\n"):format(one.option, literal(one.value)) end

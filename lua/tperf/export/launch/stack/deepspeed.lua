@@ -5,6 +5,7 @@ local recomputation = require "tperf.export.launch.recomputation"
 
 local function refuse(n, w)
   if n.ep > 1 then w.cannot("ep", n.ep, "has it in the model's code (ep_size)") end
+  if n.experts and n.etp ~= n.tp then w.cannot("etp", n.etp, "cuts experts over tp (AutoTP)") end
   if n.vp > 1 then w.cannot("virtual_stages", n.vp, "has one chunk on a stage") end
   if n.pp > 1 and n.schedule ~= "1f1b" then w.cannot("schedule", n.schedule, "runs 1f1b") end
   if n.pp > 1 and n.zero >= 2 then w.cannot("zero", n.zero, "runs pipelines with ZeRO 0 and 1 only") end

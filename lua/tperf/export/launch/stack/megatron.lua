@@ -1,9 +1,9 @@
 --- Writes a configuration as a Megatron-LM script.
-local fp8 = require "tperf.export.launch.fp8"
 local format = require "tperf.export.launch.format"
 local megatron_model = require "tperf.export.launch.megatron_model"
 local names = require "tperf.import.launch.stack.core.model".megatron
 local offloading = require "tperf.export.launch.offloading"
+local precision = require "tperf.export.launch.precision"
 local recomputation = require "tperf.export.launch.recomputation"
 
 local SHARDING <const> = { [2] = "optim_grads", [3] = "optim_grads_params" }
@@ -37,21 +37,6 @@ local function sharding(n, w)
   end
   if n.overlap_grad_reduce ~= false then w.put("--overlap-grad-reduce", true) end
   if n.zero > 0 and n.overlap_param_gather ~= false then w.put("--overlap-param-gather", true) end
-end
-
-local function precision(n, w)
-  w.put("--bf16", true)
-  if n.precision == "nvfp4" then
-    w.put("--fp4-format", "e2m1")
-    w.put("--fp4-recipe", "nvfp4")
-  end
-  if n.router_padding then w.put("--moe-router-padding-for-quantization", true) end
-  if n.fused_experts then w.put("--use-transformer-engine-op-fuser", true) end
-  local recipe = fp8[n.precision]
-  if not recipe then return end
-  w.put("--fp8-format", recipe[2])
-  w.put("--fp8-recipe", recipe[1])
-  if n.narrow_parameters then w.put("--fp8-param-gather", true) end
 end
 
 -- Options that are no field of the model's reader: switches, and what two options say together.
@@ -94,7 +79,8 @@ return function(n, w)
   if n.iterations then w.put("--train-iters", n.iterations) end
   recomputation.put(n, w, function(part) return "--recompute-" .. part:gsub("_", "-") end)
   offloading.put(n, w, OFFLOAD)
-  precision(n, w)
+  w.put("--bf16", true)
+  precision.put(n, w, function(part) return "--" .. part:gsub("_", "-") end)
   if n.model then model(n.model, w) else w.note "the model's own arguments are not here: no model was given" end
   w.note "bf16 with gradients reduced in fp32, Adam with fp32 states and master weights"
   w.note "data, tokenizer, learning rate and checkpoints are yours to add"

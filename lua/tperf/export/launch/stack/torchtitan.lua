@@ -1,4 +1,5 @@
 --- Writes a configuration as torchtitan's TOML.
+local flavors = require "tperf.import.launch.stack.core.flavors"
 local format = require "tperf.export.launch.format"
 local recompute = require "tperf.describe.arch.recompute"
 local offloading = require "tperf.export.launch.offloading"
@@ -8,10 +9,6 @@ local SCHEDULES <const> = { ["1f1b"] = "1F1B", gpipe = "GPipe", interleaved_1f1b
   zbv = "ZBVZeroBubble", dualpipe_v = "DualPipeV" }
 local LOOPED <const> = { interleaved_1f1b = true }
 local V <const> = { zbv = true, dualpipe_v = true }
-
--- torchtitan's flavors of the models that tperf has.
-local FLAVORS <const> = { ["llama-3.1-8b"] = { "llama3", "8B" }, ["llama-3.1-70b"] = { "llama3", "70B" },
-  ["llama-3.1-405b"] = { "llama3", "405B" }, ["deepseek-v3"] = { "deepseek_v3", "671B" } }
 
 -- The layers per stage for so many stages; embedding and head count as one layer each.
 local function layers_of_stage(n, w)
@@ -42,12 +39,41 @@ end
 
 local function sharding(n, w)
   local replicate, shard = n.zero == 0, n.shard or n.dp
-  if replicate and n.cp > 1 then w.cannot("zero", 0, "shards weights over cp") end
-  if n.zero == 1 and n.dp * n.cp > 1 then w.cannot("zero", 1, "shards weights too (2, 3) or nothing (0)") end
+  local repeats = n.ep > 1 and n.tp > n.ep * n.etp -- experts, without dp
+  if replicate and (n.cp > 1 or repeats) then w.cannot("zero", 0, "shards weights over cp and repeated experts") end
+  if (n.zero == 1 or n.zero == 2) and (n.dp * n.cp > 1 or repeats) then
+    w.cannot("zero", n.zero, "shards weights too (3, with or without reshard_after_forward) or nothing (0)")
+  end
   w.put("parallelism.data_parallel_replicate_degree", replicate and n.dp or n.dp // shard)
   w.put("parallelism.data_parallel_shard_degree", replicate and 1 or shard)
-  local reshards = n.zero == 3 and n.reshards and "always" or "never"
-  if n.zero >= 2 then w.put("parallelism.fsdp_reshard_after_forward", reshards) end
+  if n.zero == 3 then w.put("parallelism.fsdp_reshard_after_forward", n.reshards and "always" or "never") end
+end
+
+local function model(n, w)
+  if n.model and n.model.mtp > 0 then
+    w.cannot("model", n.model.name, "cannot be told of prediction modules: ask for it with mtp = 0")
+  end
+  local name, flavor
+  if n.model then name, flavor = flavors.of(n.model) end
+  if not name then
+    return w.note("model.name and model.flavor are not here: torchtitan has no flavor that is %s",
+      n.model and n.model.name or "it")
+  end
+  w.put("model.name", name)
+  w.put("model.flavor", flavor)
+end
+
+local function experts(n, w)
+  if not n.experts and n.ep == 1 then return end
+  if n.ep == 1 and n.etp ~= n.tp then w.cannot("etp", n.etp, "cuts experts over tp unless ep shares them") end
+  local shard = n.zero == 0 and 1 or n.shard or n.dp
+  if shard * n.cp * n.tp % (n.ep * n.etp) ~= 0 then
+    w.cannot("ep", n.ep, ("takes its ranks out of shard x cp x tp = %d"):format(shard * n.cp * n.tp))
+  end
+  if n.ep == 1 then return end
+  if n.etp ~= 1 and n.etp ~= n.tp then w.cannot("etp", n.etp, "cuts experts over tp, or not at all") end
+  w.put("parallelism.expert_parallel_degree", n.ep)
+  w.put("parallelism.expert_tensor_parallel_degree", n.etp)
 end
 
 local function toml(list)
@@ -66,13 +92,7 @@ end
 
 return function(n, w)
   if n.tp > 1 and not n.sequence_parallel then w.cannot("sequence_parallel", false, "always has it with tp") end
-  local flavor = n.model and FLAVORS[n.model.name]
-  if flavor then
-    w.put("model.name", flavor[1])
-    w.put("model.flavor", flavor[2])
-  else
-    w.note("model.name and model.flavor are not here: torchtitan knows no %s", n.model and n.model.name or "such model")
-  end
+  model(n, w)
   w.put("training.local_batch_size", n.pp > 1 and n.micro_batch * n.microbatches or n.micro_batch)
   w.put("training.global_batch_size", n.global_batch)
   w.put("training.seq_len", n.seq)
@@ -81,14 +101,7 @@ return function(n, w)
   w.put("parallelism.tensor_parallel_degree", n.tp)
   w.put("parallelism.context_parallel_degree", n.cp)
   pipelines(n, w)
-  local shard = n.zero == 0 and 1 or n.shard or n.dp
-  if shard * n.cp * n.tp % (n.ep * n.etp) ~= 0 then
-    w.cannot("ep", n.ep, ("takes its ranks out of shard x cp x tp = %d"):format(shard * n.cp * n.tp))
-  end
-  if n.ep > 1 then
-    w.put("parallelism.expert_parallel_degree", n.ep)
-    w.put("parallelism.expert_tensor_parallel_degree", n.etp)
-  end
+  experts(n, w)
   if n.compile then w.put("compile.enable", true) end
   local every = n.recompute_method == "every"
   if n.recompute_method == "block" then w.cannot("recompute_method", "block", "recomputes every N-th layer or all") end
@@ -107,7 +120,8 @@ return function(n, w)
   local recipe = n.precision:match "^fp8%-(.*)$"
   if recipe then
     w.put("model.converters", { "float8" })
-    w.put("quantize.linear.float8.recipe_name", recipe)
+    w.put("quantize.linear.float8.recipe_name", n.wide_weight_grad and recipe .. "_with_gw_hp" or recipe)
+    if n.narrow_gather then w.put("quantize.linear.float8.enable_fsdp_float8_all_gather", true) end
   end
   w.note("%d GPUs: torchrun says it", n.gpus)
   w.note "parameters and states in fp32, products in bf16; dataset, optimizer and checkpoints are yours to add"

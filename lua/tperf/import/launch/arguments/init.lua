@@ -4,6 +4,7 @@ local check = require "tperf.base.check"
 local checked = require "tperf.import.launch.arguments.given"
 local checkpoints = require "tperf.import.launch.arguments.checkpoints"
 local common = require "tperf.import.launch.stack.common"
+local flavors = require "tperf.import.launch.stack.core.flavors"
 local has = require "tperf.base.lists".has
 local models = require "tperf.describe.model"
 local offloading = require "tperf.import.launch.arguments.offloading"
@@ -168,6 +169,7 @@ local function training(launch, model)
       launch.ep)
   end
   for _, name in ipairs(SAME) do a[name] = launch[name] end
+  a.reshard_after_forward = launch.reshard_after_forward
   if a.cp > 1 then a.strategy, a.cp_kind = "context", launch.cp_kind else a.cp = nil end
   for _, name in ipairs { "micro_batch", "global_batch" } do
     if not a[name] then
@@ -233,7 +235,8 @@ function arguments.of(launch, given)
   for _, name in ipairs { "micro_batch", "global_batch", "seq" } do
     whole[name] = count_of(given, name)
   end
-  local model = given.model or checkpoints.model(launch.model_name, launch.model_size)
+  local model = given.model or flavors.model(launch.model_name, launch.model_size)
+    or checkpoints.model(launch.model_name, launch.model_size)
     or described(launch.model, whole.seq, given)
   if not model then
     check.fail("the launch %s: name the MODEL", launch.model_name

@@ -80,6 +80,16 @@ function common.cp_kind(context, r, said, usual)
   return kind or usual
 end
 
+--- Sets the stage of PyTorch's FSDP, which shards weights, gradients and states (ZeRO 3). Without resharding, which is
+--- what it calls SHARD_GRAD_OP, weights are gathered with every micro-batch and kept until its backward pass: ZeRO 2
+--- would gather them once a step, after the optimizer (torch/distributed/fsdp/api.py, ShardingStrategy).
+---@param r table       receives zero, and reshard_after_forward = false
+---@param reshards boolean  whether weights are let go after the forward pass
+function common.fsdp(r, reshards)
+  r.zero = 3
+  if not reshards then r.reshard_after_forward = false end
+end
+
 --- Stacks' names of dtypes -> tperf's.
 local DTYPES <const> = { bfloat16 = "bf16", bf16 = "bf16", float16 = "fp16", fp16 = "fp16", half = "fp16",
   float32 = "fp32", fp32 = "fp32", float = "fp32", ["torch.bfloat16"] = "bf16", ["torch.float16"] = "fp16",

@@ -47,6 +47,7 @@ function deepspeed.read(s, context)
   local tp = s:get "tensor_parallel.autotp_size" or 0
   local r = { tp = math.max(tp, 1), pp = math.tointeger(stages) or 1, cp = s:get "sequence_parallel_size" or 1, vp = 1,
     ep = common.size(context, context.given.ep, "ep") or 1, etp = 1, sequence_parallel = false } -- AutoTP has none
+  if r.ep == 1 then r.etp_of_experts = r.tp end -- AutoTP cuts every product, experts' too; MoE layers of ep keep theirs
   r.cp_kind = common.cp_kind(context, r, nil, "all_to_all") -- Ulysses
   context.gpus = context.gpus or gpus_of_batches(s, context, r.tp * r.pp * r.cp)
   r.gpus = common.gpus(context)

@@ -42,14 +42,19 @@ local function sizes(s, context, r)
   if open == "dp" and rest_shard then r.zero_group = r.dp // ((replicate or 1) * (dp or 1)) end
 end
 
-local STRATEGIES <const> = { full_shard = 3, shard_grad_op = 2, no_shard = 0, hybrid_shard = 3, hybrid_shard_zero2 = 2,
-  ddp = 0, none = 0 }
+local STRATEGIES <const> = { full_shard = 3, shard_grad_op = 3, no_shard = 0, ddp = 0, none = 0 }
+-- PyTorch's strategies that keep gathered weights until the backward pass.
+local KEEPING <const> = { shard_grad_op = true }
 
 -- The ZeRO stage from a number, a switch, a strategy's name, or a file name such as "ds_z3_config.json".
-local function stage(s, r)
+local function stage(s, context, r)
   local zero = s:concept "zero"
   if math.type(zero) == "integer" then return zero end
   if type(zero) == "string" then
+    if KEEPING[zero:lower()] then r.reshard_after_forward = false end
+    if zero:lower():find "^hybrid_shard" then
+      context.fail("a strategy %s shards within a machine: which GPUs it has is not in the file", zero)
+    end
     return STRATEGIES[zero:lower()] or tonumber(zero:lower():match "zero[_-]?(%d)" or zero:lower():match "z(%d)"
       or zero:lower():match "stage[_-]?(%d)") or nil
   end
@@ -60,6 +65,7 @@ local function training(s, context, r)
   sizes(s, context, r)
   r.vp = common.size(context, s:concept "vp", "vp") or 1
   r.etp = s:has "etp" and s:concept "etp" or 1
+  if r.ep == 1 and not s:has "etp" then r.etp_of_experts = r.tp end -- as most stacks cut them
   local micro, option = s:concept "micro_batch"
   if type(micro) == "number" and option and option:find "per_device_batch" then
     micro = micro * r.gpus / r.dp -- it is counted per device, not per replica
@@ -71,7 +77,7 @@ local function training(s, context, r)
   if not r.global_batch and r.micro_batch then r.global_batch = r.micro_batch * (steps or 1) * r.dp end
   common.batches(context, r)
   r.seq = common.size(context, s:concept "seq", "seq")
-  r.zero = stage(s, r)
+  r.zero = stage(s, context, r)
 end
 
 local function serving(s, context, r)

@@ -9,15 +9,18 @@ local megatron = {}
 
 local SHARDING <const> = { no_shard = 0, optim = 1, optim_grads = 2, optim_grads_params = 3 }
 
---- The ZeRO stage of the sharding over dp.
-function megatron.zero(s, context)
+--- Sets the ZeRO stage of the sharding over dp.
+function megatron.zero(s, context, r)
   local distributed = s:get "--use-distributed-optimizer"
   if s:get "--use-megatron-fsdp" then
     local strategy = s:get "--data-parallel-sharding-strategy"
-    return SHARDING[strategy] or context.fail("--data-parallel-sharding-strategy %s is not known", tostring(strategy))
+    r.zero = SHARDING[strategy]
+      or context.fail("--data-parallel-sharding-strategy %s is not known", tostring(strategy))
+  elseif s:get "--use-torch-fsdp2" then
+    common.fsdp(r, s:set "--torch-fsdp2-no-reshard-after-forward" == nil)
+  else
+    r.zero = distributed and 1 or 0
   end
-  if s:get "--use-torch-fsdp2" then return s:set "--torch-fsdp2-no-reshard-after-forward" ~= nil and 2 or 3 end
-  return distributed and 1 or 0
 end
 
 --- The recomputation: { granularity, method, num_layers, modules }.
@@ -124,7 +127,8 @@ function megatron.read(s, context)
   layout.read(s, context, r)
   megatron.batches(s, context, r)
   r.seq = common.size(context, s:concept "seq", "seq")
-  r.zero, r.recompute = megatron.zero(s, context), megatron.recompute(s)
+  megatron.zero(s, context, r)
+  r.recompute = megatron.recompute(s)
   r.precision, r.overlap = precision(s, context), overlap(s)
   r.attention = common.unfused(s:get "--attention-backend", s:get "--transformer-impl", s:get "--use-flash-attn")
   r.moe_dispatcher = (r.model.experts or r.ep > 1) and s:get "--moe-token-dispatcher-type" or nil

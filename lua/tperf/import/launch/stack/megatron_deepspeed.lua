@@ -23,7 +23,7 @@ local function gpus_of_batches(s, json)
 end
 
 local function zero(s, context, r, json)
-  if not s:get "--deepspeed" then return megatron.zero(s, context) end
+  if not s:get "--deepspeed" then return r.zero end
   local stage = agree(context, json, "zero_optimization.stage", s:set "--zero-stage", "--zero-stage") or 1
   local pipelines = not s:get "--no-pipeline-parallel"
   if stage >= 2 and pipelines and r.pp > 1 then

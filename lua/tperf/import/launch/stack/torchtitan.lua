@@ -2,6 +2,8 @@
 --- 2026).
 local axes = require "tperf.import.launch.arguments.axes"
 local common = require "tperf.import.launch.stack.common"
+local flavors = require "tperf.import.launch.stack.core.flavors"
+local models = require "tperf.describe.model"
 
 local torchtitan = {}
 
@@ -11,10 +13,6 @@ local SINGLE <const> = { ["1f1b"] = "1f1b", gpipe = "gpipe" }
 local V <const> = { zbvzerobubble = "zbv", dualpipev = "dualpipe_v" }
 local LOOPED <const> = { interleaved1f1b = "interleaved_1f1b", loopedbfs = "interleaved_1f1b",
   interleavedzerobubble = "interleaved_1f1b", flexibleinterleaved1f1b = "interleaved_1f1b" }
-
--- Layers of the flavors; the file only has their names.
-local LAYERS <const> = { ["llama3 8B"] = 32, ["llama3 70B"] = 80, ["llama3 405B"] = 126, ["deepseek_v3 671B"] = 61,
-  ["deepseek_v3 16B"] = 27, ["llama4 17bx16e"] = 48, ["llama4 17bx128e"] = 48 }
 
 local function degrees(s, context, r)
   local size = function(concept) return common.size(context, s:concept(concept), concept) end
@@ -38,9 +36,9 @@ local function model_of(s, context)
   local spec, called = s:set "model_spec", context["function"]
   if type(spec) == "table" and spec.call == "model_registry" and called then
     size = type(spec.first) == "string" and spec.first or nil
-    local function plain(text) return tostring(text):lower():gsub("[^%w]+", "_") end
-    local ending = size and plain(called):sub(-#plain(size)) == plain(size)
-    return ending and called or nil
+    local ending = size and "_" .. size:lower():gsub("[^%w]+", "_")
+    if not ending or called:lower():sub(-#ending) ~= ending then return nil end
+    return called:sub(1, -#ending - 1), size
   end
   return name and tostring(name), size
 end
@@ -65,11 +63,15 @@ local function experts(s, context, r)
   if r.ep == 1 then r.etp_of_experts = r.tp end -- whichever model it is
 end
 
+-- FSDP over the shards, and over the GPUs that repeat an expert (distributed/parallel_dims.py: fsdp, efsdp); nothing if
+-- both are one. By default pipelines do not reshard (distributed/fsdp.py, get_fsdp_reshard_after_forward_policy).
 local function zero(s, r)
   local reshard = tostring(s:concept "zero")
-  if r.zero_group == 1 then return 0 end
-  if reshard == "always" then return 3 elseif reshard == "never" then return 2 end
-  return r.pp > 1 and 2 or 3
+  if r.zero_group == 1 and (r.ep == 1 or r.tp == r.ep * r.etp) then
+    r.zero = 0
+  else
+    common.fsdp(r, reshard == "always" or reshard ~= "never" and r.pp == 1)
+  end
 end
 
 local function stages(s, context, r)
@@ -85,7 +87,8 @@ local function stages(s, context, r)
   local each = s:set "parallelism.pipeline_parallel_layers_per_stage"
   if each then
     local model = ("%s %s"):format(r.model_name or "the model", r.model_size or "")
-    local layers = common.size(context, context.given.layers, "layers") or LAYERS[model]
+    local known = flavors.model(r.model_name, r.model_size)
+    local layers = common.size(context, context.given.layers, "layers") or known and models(known).layers
       or context.need("layers", "the layers of " .. model)
     layers = layers + (s:get "parallelism.pipeline_parallel_first_stage_less_layers" or 1)
       + (s:get "parallelism.pipeline_parallel_last_stage_less_layers" or 1)
@@ -199,7 +202,7 @@ function torchtitan.read(s, context)
   experts(s, context, r)
   stages(s, context, r)
   sequences(s, context, r)
-  r.zero = zero(s, r)
+  zero(s, r)
   r.sequence_parallel = r.tp > 1 and s:get "parallelism.enable_sequence_parallel" ~= false
   r.recompute = recomputation(s, context)
   r.precision = { compute = common.dtype(s:get "training.mixed_precision_param"), params = common.dtype(

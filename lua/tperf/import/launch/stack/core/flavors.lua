@@ -1,0 +1,56 @@
+--- torchtitan's flavors of the models in models/: what a name and a flavor in its files mean, and which of them, if
+-- any, is a given model (torchtitan/models/*/__init__.py of v0.2.2, 2026-02-20).
+local models = require "tperf.describe.model"
+
+local flavors = {}
+
+-- { torchtitan's model, its flavor, the model of models/, what is different of it }. Flavors without "_irope" attend to
+-- the whole sequence in every layer.
+local ALL <const> = {
+  { "llama3", "8B", "llama-3.1-8b" }, { "llama3", "70B", "llama-3.1-70b" }, { "llama3", "405B", "llama-3.1-405b" },
+  { "llama4", "17bx16e_irope", "llama-4-scout" }, { "llama4", "17bx128e_irope", "llama-4-maverick" },
+  { "llama4", "17bx16e", "llama-4-scout", { window = { size = 10485760 } } },
+  { "llama4", "17bx128e", "llama-4-maverick", { window = { size = 1048576 } } },
+  { "deepseek_v3", "16B", "deepseek-v2-lite" }, { "deepseek_v3", "236B", "deepseek-v2" },
+  { "deepseek_v3", "671B", "deepseek-v3", { mtp = 0 } },
+  { "qwen3", "1.7B", "qwen3-1.7b" }, { "qwen3", "4B", "qwen3-4b" }, { "qwen3", "8B", "qwen3-8b" },
+  { "qwen3", "14B", "qwen3-14b" }, { "qwen3", "32B", "qwen3-32b" }, { "qwen3", "30B-A3B", "qwen3-30b-a3b" },
+  { "qwen3", "235B-A22B", "qwen3-235b-a22b" },
+  { "gpt_oss", "20b", "gpt-oss-20b" }, { "gpt_oss", "120b", "gpt-oss-120b" },
+}
+
+--- The model that a file names: its name, or if something is different a model; nil if it is none of them.
+---@param name string?
+---@param flavor string?
+---@return string|table|nil model
+function flavors.model(name, flavor)
+  for _, one in ipairs(ALL) do
+    if one[1] == name and one[2] == flavor then return one[4] and models(one[3]):with(one[4]) or one[3] end
+  end
+end
+
+-- What is not of the architecture.
+local OTHER <const> = { name = true, source = true, family = true, seq = true, context = true, unbounded = true,
+  training_tokens = true, packing = true, stored = true, rotary = true }
+
+-- Whether two values are alike; fields of a description that are absent count as their defaults.
+local function alike(a, b, top)
+  if type(a) ~= "table" or type(b) ~= "table" then return a == b end
+  for _, pair in ipairs { { a, b }, { b, a } } do
+    for key, value in pairs(pair[1]) do
+      if not (top and OTHER[key]) and not alike(value, pair[2][key]) then return false end
+    end
+  end
+  return true
+end
+
+--- The name and the flavor of a model; nil if torchtitan has none that is the same.
+---@param model table
+---@return string? name, string? flavor
+function flavors.of(model)
+  for _, one in ipairs(ALL) do
+    if alike(models(flavors.model(one[1], one[2])), model, true) then return one[1], one[2] end
+  end
+end
+
+return flavors
