@@ -19,6 +19,21 @@ local function fates(text)
   return list
 end
 
+describe("a word that belongs to no option", function()
+  it("is refused if it may set something", function()
+    local function refused(word)
+      local launch = tperf.import.launch { stack = "megatron", files = { { name = "run.sh", text =
+        "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 4 "
+        .. "--micro-batch-size 2 --seq-length 64 --bf16 " .. word .. "\n" } } }
+      return launch.refused[1] and launch.refused[1].option
+    end
+    for _, word in ipairs { "@arguments.txt", "model.tensor_model_parallel_size=4", "+trainer.devices=4" } do
+      assert.equal(word, refused(word))
+    end
+    assert.is_nil(refused "--bf16")
+  end)
+end)
+
 describe("an option of a launch file", function()
   -- Options that decide sizes or work, though their names have words like window, output, path, rope or log.
   for option, fate in pairs {

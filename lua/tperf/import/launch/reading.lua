@@ -78,6 +78,8 @@ function reading.of(s, context, where)
   for i, word in ipairs(s.words) do -- a variable in whose place there may be further options
     local name = not (server and i == 1) and marker.is_in(word) and marker.names(word)[1]
     if name then context.refuse("$" .. name, ("(unset: --set %s=… says it)"):format(name)) end
+    -- of another syntax than the stack's: a file of options, an override of another stack
+    if not name and not server and word:find "^[@%a+~][%w_.]*[=/.]" then context.refuse(word) end
   end
   for _, one in ipairs(context.refused) do r.refused[#r.refused + 1] = one end
   return r
