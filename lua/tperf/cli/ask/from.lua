@@ -141,7 +141,7 @@ local OTHERS <const> = { train = "serve", search = "serve", serve = "train", inf
 ---@param values table
 ---@param arguments table   the MODEL first; taken from the file if absent
 ---@param how string        "train"; "search": leave open what a search decides; "infer"; "serve": with the options
----  of `tperf serve`. values.told becomes what the file says, also where no option says it (compile, loss …)
+---  of `tperf serve`
 ---@return string? message  if the options are wrong
 function from.fill(values, arguments, how)
   if not values.from then
