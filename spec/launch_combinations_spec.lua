@@ -71,9 +71,14 @@ local SAME <const> = { "tp", "pp", "cp", "dp", "ep", "etp", "micro_batch", "glob
   "recompute_method", "recompute_num_layers", "schedule", "virtual_stages", "precision", "sequence_parallel", "zero",
   "reshard_after_forward", "compile", "cp_kind", "strategy" }
 
+-- Switches that are on by default: a configuration has them only where its question had.
+local ON <const> = { compile = true, reshard_after_forward = true }
+
 local function arguments_of(c, names)
   local list = {}
-  for _, name in ipairs(names) do list[name] = c[name] end
+  for _, name in ipairs(names) do
+    if not (ON[name] and c[name]) then list[name] = c[name] end
+  end
   return list
 end
 

@@ -139,6 +139,9 @@ function megatron.read(s, context)
   if s:get "--optimizer-cpu-offload" then r.offload = { optimizer = "cpu" } end
   r.offloading = offloading.megatron(s)
   r.axes = axes.megatron(s, r)
+  if not r.axes.loss and s:get "--cross-entropy-loss-fusion" == nil then
+    context.assume "the loss is the software's (Megatron-LM's own, without --cross-entropy-loss-fusion, is 'in-place')"
+  end
   return r
 end
 
