@@ -4,7 +4,7 @@
 local core = require "tperf.core"
 
 local program, seconds, seed = arg[1], tonumber(arg[2]), tonumber(arg[3]) or os.time() % 1000000
-local FOLDER <const>, CASES <const>, LONGEST <const> = "build/fuzz/lua", 600, 600
+local FOLDER <const>, CASES <const>, LONGEST <const> = "build/fuzz/lua", 10000, 1800
 
 local LIMITS <const> = "--max-memory 1GiB --max-instructions 5000000000"
 local SANITIZERS <const> = "ASAN_OPTIONS=exitcode=99:detect_leaks=1 UBSAN_OPTIONS=exitcode=99:print_stacktrace=1"
