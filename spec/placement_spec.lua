@@ -374,4 +374,11 @@ describe("tperf.validate", function()
       assert.near(c.time, case.predicted, 1e-9 * c.time, rows[i])
     end
   end)
+
+  it("is named where it admits none of the splits that there are", function()
+    local found = tperf.search { model = "deepseek-v2-lite", system = "h100-sxm", gpus = 16, global_batch = 64, tp = 1,
+      pp = 2, ep = 4, dp = 8, micro_batch = 1, rank_order = "tp-pp-ep-dp" }
+    assert.equal(0, #found)
+    assert.truthy(found.reason:find("can be placed in the order of ranks tp-pp-ep-dp", 1, true), found.reason)
+  end)
 end)

@@ -137,6 +137,11 @@ function splits.why_none(p, question, fast)
   local text = ("no split of %d GPUs into %s, pp and dp"):format(question.gpus, table.concat(names, ", "))
   local wrong = wrong_sizes(p, question)
   if wrong ~= "" then return text .. ": " .. wrong end
+  local orders = p.placed.orders
+  if orders and exists(p, question, question.gpus) then -- there are splits, and none can be placed
+    return ("%s can be placed in the order of ranks %s; give another rank_order, or placement = \"best\""):format(text,
+      orders[p.strategies[1]].text)
+  end
   text = ("%s has pp fitting %d layers, dp x micro-batch dividing the global batch of %d and the sequence of %d cut "
     .. "evenly"):format(text, p.model.layers, question.global_batch, p.model.seq)
   local placed = {}
