@@ -207,7 +207,7 @@ describe("the C side", function()
     function core.search.new(...)
       local made = new(...)
       for _, from in ipairs { 0, -1, math.mininteger } do
-        assert.error_matches(function() made:fitting({}, { 1 }, from) end, "a position is needed")
+        assert.error_matches(function() made:fitting({}, { 1 }, from, false, 0.5) end, "a position is needed")
         refused = refused + 1
       end
       return made

@@ -6,11 +6,11 @@ local EXE <const> = program.quote(program.absolute())
 -- Slow instructions, slow calls, threads that end between two counts, large blocks, sorting, matching and writing; then
 -- a loop that says how far it came.
 local SCRIPT <const> = [[
-  local a, b = ("a"):rep(3e6) .. "x", ("a"):rep(3e6) .. "y"
+  local a, b = ("a"):rep(1e6) .. "x", ("a"):rep(1e6) .. "y"
   local t, u, f = {}, {}, assert(io.open("x.csv", "w"))
   for i = 1, 1e5 do t[i] = i end
   for i = 1, 1e5 do t[i] = nil end
-  for n = 1, 150 do
+  for n = 1, 60 do
     if a == b or a > b then error() end
     next(t)
     local c = coroutine.wrap(function() for k = 1, 500 do t.x = k end coroutine.yield() end)
@@ -23,7 +23,7 @@ local SCRIPT <const> = [[
   local n = 0
   while true do
     n = n + 1
-    io.stderr:write(n, "\n")
+    if n % 100 == 0 then io.stderr:write(n, "\n") end
   end
 ]]
 

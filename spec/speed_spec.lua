@@ -338,7 +338,7 @@ describe("the instructions", function()
 
   it("that price experts in a pipeline, with eight placements, are so many", function()
     local first, again = part(2, "tperf_infer"), part(3, "tperf_infer")
-    assert.truthy(first <= 155000, ("%d instructions of C"):format(first))
+    assert.truthy(first <= 170000, ("%d instructions of C"):format(first))
     assert.truthy(again <= 60000, ("%d instructions of C for the same workloads again"):format(again))
   end)
 

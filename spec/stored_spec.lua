@@ -239,7 +239,7 @@ describe("--precision", function()
       assert.equal(recipe, result.out:match '"precision": *"([^"]+)"', result.err)
       local ok, message = pcall(tperf.report.launch, c, "torchtitan", { model = "llama-3-8b" })
       assert.is_false(ok)
-      assert.truthy(message:find(("precision = %s: torchtitan is"):format(recipe:match "^[%w-]+"), 1, true), message)
+      assert.truthy(message:find(("precision = %s: torchtitan is"):format(recipe), 1, true), message)
     end
     local c = tperf.train {
       model = "llama-3-8b", system = "h100-sxm", gpus = 8, global_batch = 8,

@@ -1,3 +1,4 @@
+local kernels = require "tperf.describe.kernels"
 local program = require "program"
 local reference = require "sha256"
 
@@ -53,6 +54,11 @@ describe("tperf run --out and tperf verify", function()
     local files = {}
     for _, list in ipairs { manifest.inputs, manifest.outputs } do
       for _, item in ipairs(list) do files[item.file] = item.sha256 end
+    end
+    for name in pairs(kernels.all()) do -- of every step
+      local file = ("kernels/%s.yaml"):format(name)
+      assert.equal(reference(program.slurp(file)), files[file])
+      files[file] = nil
     end
     assert.same({
       ["./helper.lua"] = reference(HELPER), ["machine.yaml"] = reference(program.slurp(folder .. "/machine.yaml")),
