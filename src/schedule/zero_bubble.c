@@ -267,10 +267,11 @@ tperf_status tperf_order_zero_bubble(tperf_order *order, const tperf_schedule_co
     plan p = {.P = order->devices, .M = order->microbatches, .p2p = costs->p2p, .error = error};
     p.stages = tperf_heap_new(order->heap, P, sizeof *p.stages);
     double *ends = tperf_heap_new(order->heap, passes / PASSES * 2, sizeof *ends);
-    uint8_t *orders = tperf_heap_new(order->heap, passes, 2), *best = orders + passes;
+    uint8_t *orders = tperf_heap_new(order->heap, passes, 2); // two: the second is the best one
     int32_t *scratch = tperf_heap_new(order->heap, P, sizeof *scratch);
     tperf_status status = TPERF_NO_MEMORY;
     if (p.stages && ends && orders && scratch) {
+        uint8_t *best = orders + passes;
         set_stages(&p, costs, limits, ends, orders);
         status = run_variants(&p, scratch, best);
         if (status == TPERF_OK) status = emit(order, best, error);
