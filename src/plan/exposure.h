@@ -7,7 +7,7 @@
 #include "tperf/plan.h"
 
 // The layers of a stage by section, without empty sections.
-typedef struct tperf_holding {
+typedef struct tperf_layer_counts {
     int n, leading; // tperf_leading_section
     // An earlier stage holds at least as much of each section and begins with the same one: this one waits no longer.
     bool covered;
@@ -15,22 +15,21 @@ typedef struct tperf_holding {
         int section;
         double layers;
     } parts[TPERF_SECTIONS_MAX];
-} tperf_holding;
+} tperf_layer_counts;
 
 // Bit i of `sections`: section i counts. A section with neither ops nor weights costs nothing.
-tperf_holding tperf_holding_of(const tperf_stage *stage, const tperf_workload *workload,
-                               unsigned sections);
-void tperf_holdings_of(const tperf_pipeline *pipeline, const tperf_workload *workload,
-                       unsigned sections, tperf_holding *holdings);
+tperf_layer_counts tperf_layer_counts_of(const tperf_stage *stage, const tperf_workload *workload,
+                                         unsigned sections);
+void tperf_pipeline_layer_counts(const tperf_pipeline *pipeline, const tperf_workload *workload,
+                                 unsigned sections, tperf_layer_counts *layer_counts);
 enum { TPERF_ALL_SECTIONS = (1 << TPERF_SECTIONS_MAX) - 1 };
 
-// The holding of stage i: known[i], or computed into *own if known is NULL.
-static inline const tperf_holding *tperf_holding_at(const tperf_holding *known,
-                                                    const tperf_pipeline *pipeline, size_t i,
-                                                    const tperf_workload *workload,
-                                                    tperf_holding *own) {
+// The counts of stage i: known[i], or computed into *own if known is NULL.
+static inline const tperf_layer_counts *
+tperf_layer_counts_at(const tperf_layer_counts *known, const tperf_pipeline *pipeline, size_t i,
+                      const tperf_workload *workload, tperf_layer_counts *own) {
     if (known) return &known[i];
-    *own = tperf_holding_of(&pipeline->stages[i], workload, TPERF_ALL_SECTIONS);
+    *own = tperf_layer_counts_of(&pipeline->stages[i], workload, TPERF_ALL_SECTIONS);
     return own;
 }
 
@@ -70,15 +69,15 @@ TPERF_INLINED tperf_exposures tperf_exposures_at(const tperf_exchanging *x, cons
 
 // simple: no bucket of a section that leads a stage exceeds one layer; the leading part is then at most what the stage
 // hides.
-TPERF_INLINED tperf_exposures tperf_holding_exposures(const tperf_holding *holding,
+TPERF_INLINED tperf_exposures tperf_counted_exposures(const tperf_layer_counts *counts,
                                                       const tperf_exposures *sections,
                                                       bool simple) {
-    const tperf_exposures *first = &sections[holding->leading];
+    const tperf_exposures *first = &sections[counts->leading];
     tperf_lanes none = tperf_lanes_of(0);
     tperf_exposures sum = {none, none, none, none, first->first_gather, first->first_reduce, none};
-    for (int i = 0; i < holding->n; i++) {
-        const tperf_exposures *e = &sections[holding->parts[i].section];
-        double layers = holding->parts[i].layers;
+    for (int i = 0; i < counts->n; i++) {
+        const tperf_exposures *e = &sections[counts->parts[i].section];
+        double layers = counts->parts[i].layers;
         sum.gather += layers * e->gather;
         sum.reduce += layers * e->reduce;
         sum.update += layers * e->update;
@@ -117,7 +116,7 @@ typedef struct tperf_tempo {
 // Shared by all placements of a candidate.
 typedef struct tperf_pace {
     const tperf_pipeline *pipeline;
-    const tperf_holding *stages; // of the pipeline's stages; may be NULL
+    const tperf_layer_counts *stages; // of the pipeline's stages; may be NULL
     const tperf_workload *workload;
     double microbatches, chunks;
     const tperf_job *job;
@@ -140,10 +139,10 @@ typedef struct tperf_waiting {
     tperf_lanes time, each_forward, each_backward;
 } tperf_waiting;
 
-// A stage that may wait. mirror: NULL, or the holding that every other micro-batch passes instead. slack: seconds by
+// A stage that may wait. mirror: NULL, or the counts that every other micro-batch passes instead. slack: seconds by
 // which its work falls short of the busiest stage's; so much of what it waits for every micro-batch delays nothing.
 typedef struct tperf_waiter {
-    const tperf_holding *holding, *mirror;
+    const tperf_layer_counts *counts, *mirror;
     double slack;
 } tperf_waiter;
 
@@ -154,9 +153,9 @@ TPERF_INLINED tperf_lane_choice tperf_wait_longer(tperf_waiting *worst, const tp
                                                   tperf_waiter stage,
                                                   const tperf_exposures *sections, bool simple,
                                                   bool waits_each) {
-    tperf_exposures e = tperf_holding_exposures(stage.holding, sections, simple);
+    tperf_exposures e = tperf_counted_exposures(stage.counts, sections, simple);
     if (stage.mirror) {
-        tperf_exposures other = tperf_holding_exposures(stage.mirror, sections, simple);
+        tperf_exposures other = tperf_counted_exposures(stage.mirror, sections, simple);
         if (pace->gathers_each) e.gather = (e.gather + other.gather) / 2;
         if (pace->reduces_each) e.reduce = (e.reduce + other.reduce) / 2;
     }

@@ -26,19 +26,20 @@ static double buffers_of(const tperf_stage *stage, const tperf_workload *workloa
 }
 
 // One stage's GPU holds weights + batch x cache + max(prompts, batch x step) bytes.
-typedef struct holdings {
+typedef struct layer_counts {
     double weights, cache, prompts, step;
-} holdings;
+} layer_counts;
 
-static double total_of(const holdings *h, double batch) {
+static double total_of(const layer_counts *h, double batch) {
     return h->weights + batch * h->cache + fmax(h->prompts, batch * h->step);
 }
 
-static holdings holdings_of(const tperf_inference *s, const tperf_stage *stage,
-                            const tperf_layer_cost *costs) {
+static layer_counts holdings_of(const tperf_inference *s, const tperf_stage *stage,
+                                const tperf_layer_cost *costs) {
     int n_kinds = s->prefill->n_kinds;
     double length = (double)(s->prompt + s->generate);
-    holdings h = {.prompts = buffers_of(stage, s->prefill), .step = buffers_of(stage, s->single)};
+    layer_counts h = {.prompts = buffers_of(stage, s->prefill),
+                      .step = buffers_of(stage, s->single)};
     for (int kind = 0; kind < n_kinds; kind++) {
         const tperf_cache *c = &s->caches[kind];
         double layers = (double)stage->layers[kind];
@@ -55,7 +56,7 @@ static holdings holdings_of(const tperf_inference *s, const tperf_stage *stage,
 
 // The largest batch with total_of <= room. Both arms of the maximum bound it; the last two lines correct a quotient
 // that rounding moved across an integer.
-static double largest_batch(const holdings *h, double room) {
+static double largest_batch(const layer_counts *h, double room) {
     double left = room - h->weights;
     double batch = floor(fmin((left - h->prompts) / h->cache, left / (h->cache + h->step)));
     if (total_of(h, batch + 1) <= room) batch++;
@@ -71,7 +72,7 @@ void tperf_inference_hold(const tperf_inference *s, tperf_inference_result *out)
     out->max_batch = INFINITY;
     for (size_t i = 0; i < s->pipeline->n_stages; i++) {
         const tperf_stage *stage = &s->pipeline->stages[i];
-        holdings h = holdings_of(s, stage, costs);
+        layer_counts h = holdings_of(s, stage, costs);
         out->cache_sequence += h.cache * (double)stage->repeats;
         out->max_batch = fmin(out->max_batch, largest_batch(&h, room));
         tperf_inference_bytes m = {h.weights, batch * h.cache, fmax(h.prompts, batch * h.step),

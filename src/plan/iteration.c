@@ -17,9 +17,9 @@ double tperf_stage_layers(const tperf_stage *stage, int section, int n_kinds) {
                                 : stage->last;
 }
 
-tperf_holding tperf_holding_of(const tperf_stage *stage, const tperf_workload *workload,
-                               unsigned sections) {
-    tperf_holding h = {.leading = tperf_leading_section(stage, workload)};
+tperf_layer_counts tperf_layer_counts_of(const tperf_stage *stage, const tperf_workload *workload,
+                                         unsigned sections) {
+    tperf_layer_counts h = {.leading = tperf_leading_section(stage, workload)};
     for (int i = 0; i < workload->n_kinds + 2; i++) {
         double layers = tperf_stage_layers(stage, i, workload->n_kinds);
         if (layers == 0 || !(sections >> i & 1)) continue;
@@ -29,29 +29,30 @@ tperf_holding tperf_holding_of(const tperf_stage *stage, const tperf_workload *w
     return h;
 }
 
-static double layers_in(const tperf_holding *holding, int section) {
-    for (int i = 0; i < holding->n; i++)
-        if (holding->parts[i].section == section) return holding->parts[i].layers;
+static double layers_in(const tperf_layer_counts *counts, int section) {
+    for (int i = 0; i < counts->n; i++)
+        if (counts->parts[i].section == section) return counts->parts[i].layers;
     return 0;
 }
 
 // Whether a holds at least as much as b and begins with the same section. Rounding is monotonic: a then waits at least
 // as long.
-static bool covers(const tperf_holding *a, const tperf_holding *b) {
+static bool covers(const tperf_layer_counts *a, const tperf_layer_counts *b) {
     bool all = a->leading == b->leading;
     for (int i = 0; i < b->n; i++)
         all = all && layers_in(a, b->parts[i].section) >= b->parts[i].layers;
     return all;
 }
 
-void tperf_holdings_of(const tperf_pipeline *pipeline, const tperf_workload *workload,
-                       unsigned sections, tperf_holding *holdings) {
+void tperf_pipeline_layer_counts(const tperf_pipeline *pipeline, const tperf_workload *workload,
+                                 unsigned sections, tperf_layer_counts *layer_counts) {
     enum { LEADERS = 4 }; // stages compared: the first ones hold most
     for (size_t i = 0; i < pipeline->n_stages; i++) {
-        holdings[i] = tperf_holding_of(&pipeline->stages[i], workload, sections);
+        layer_counts[i] = tperf_layer_counts_of(&pipeline->stages[i], workload, sections);
         if (pipeline->weight_copies > 1) continue; // their mirrors may wait longer
         for (size_t j = 0; j < i && j < LEADERS; j++)
-            holdings[i].covered = holdings[i].covered || covers(&holdings[j], &holdings[i]);
+            layer_counts[i].covered =
+                layer_counts[i].covered || covers(&layer_counts[j], &layer_counts[i]);
     }
 }
 
@@ -81,13 +82,13 @@ tperf_layer_time tperf_layer_time_of(const tperf_job *job, const tperf_layer_cos
 
 tperf_stage_time tperf_stage_time_of(const tperf_stage *stage, const tperf_workload *workload,
                                      const tperf_layer_cost *costs, const tperf_job *job) {
-    tperf_holding holding = tperf_holding_of(stage, workload, TPERF_ALL_SECTIONS);
+    tperf_layer_counts counts = tperf_layer_counts_of(stage, workload, TPERF_ALL_SECTIONS);
     tperf_layer_time times[TPERF_SECTIONS_MAX];
-    for (int i = 0; i < holding.n; i++) {
-        int section = holding.parts[i].section;
+    for (int i = 0; i < counts.n; i++) {
+        int section = counts.parts[i].section;
         times[section] = tperf_layer_time_of(job, &costs[section]);
     }
-    return tperf_holding_time(&holding, times, job, true);
+    return tperf_counted_time(&counts, times, job, true);
 }
 
 // overlap: the fraction of the pass that an exchange may overlap; below 0: the software's. Links carry one collective
@@ -172,10 +173,10 @@ void tperf_exposures_of(const tperf_plan *plan, const tperf_exchange *exchanges,
 
 tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_workload *workload,
                                     const tperf_exposure *sections) {
-    tperf_holding holding = tperf_holding_of(stage, workload, TPERF_ALL_SECTIONS);
+    tperf_layer_counts counts = tperf_layer_counts_of(stage, workload, TPERF_ALL_SECTIONS);
     tperf_exposures lanes[TPERF_SECTIONS_MAX];
     spread(lanes, sections, workload);
-    tperf_exposures e = tperf_holding_exposures(&holding, lanes, false);
+    tperf_exposures e = tperf_counted_exposures(&counts, lanes, false);
     return first_lane(&e);
 }
 

@@ -18,14 +18,14 @@ static inline double tperf_pair_of(const tperf_stage_time *t, const tperf_pass_c
 }
 
 // pairs: also computes the time of a pair.
-TPERF_INLINED tperf_stage_time tperf_holding_time(const tperf_holding *holding,
+TPERF_INLINED tperf_stage_time tperf_counted_time(const tperf_layer_counts *counts,
                                                   const tperf_layer_time *times,
                                                   const tperf_job *job, bool pairs) {
     tperf_pass_cost both = {0};
     double forward = 0, backward = 0, input = 0, weight = 0, host = 0, hidden = 0;
-    for (int i = 0; i < holding->n; i++) {
-        double layers = holding->parts[i].layers;
-        const tperf_layer_time *t = &times[holding->parts[i].section];
+    for (int i = 0; i < counts->n; i++) {
+        double layers = counts->parts[i].layers;
+        const tperf_layer_time *t = &times[counts->parts[i].section];
         forward += layers * t->forward;
         backward += layers * t->backward;
         input += layers * t->input;
@@ -52,23 +52,25 @@ static inline tperf_stage_time tperf_average_time(const tperf_stage_time *a,
 // The stages of a pipeline, and what the time of their passes depends on.
 typedef struct tperf_timed_stages {
     const tperf_pipeline *pipeline;
-    const tperf_holding *holdings; // tperf_holding_at
+    const tperf_layer_counts *layer_counts; // tperf_layer_counts_at
     const tperf_workload *workload;
     const tperf_layer_time *times; // by section
     const tperf_job *job;
 } tperf_timed_stages;
 
-// The time of one micro-batch in a device of stage i, on average. pairs: as for tperf_holding_time.
+// The time of one micro-batch in a device of stage i, on average. pairs: as for tperf_counted_time.
 TPERF_INLINED tperf_stage_time tperf_device_time(const tperf_timed_stages *of, size_t i,
                                                  bool pairs) {
     const tperf_pipeline *pipeline = of->pipeline;
-    tperf_holding own;
-    tperf_stage_time t = tperf_holding_time(
-        tperf_holding_at(of->holdings, pipeline, i, of->workload, &own), of->times, of->job, pairs);
+    tperf_layer_counts own;
+    tperf_stage_time t =
+        tperf_counted_time(tperf_layer_counts_at(of->layer_counts, pipeline, i, of->workload, &own),
+                           of->times, of->job, pairs);
     if (!(pipeline->weight_copies > 1)) return t;
-    tperf_stage_time other = tperf_holding_time(
-        tperf_holding_at(of->holdings, pipeline, pipeline->stages[i].mirror, of->workload, &own),
-        of->times, of->job, pairs);
+    tperf_stage_time other =
+        tperf_counted_time(tperf_layer_counts_at(of->layer_counts, pipeline,
+                                                 pipeline->stages[i].mirror, of->workload, &own),
+                           of->times, of->job, pairs);
     return tperf_average_time(&t, &other);
 }
 
@@ -138,16 +140,17 @@ TPERF_INLINED tperf_waiting tperf_waiting_of(const tperf_pace *pace,
     if (longest) *longest = NULL;
     const tperf_pipeline *p = pace->pipeline;
     for (size_t i = 0; i < p->n_stages; i++) {
-        tperf_holding own, other;
-        const tperf_holding *holding = tperf_holding_at(pace->stages, p, i, pace->workload, &own);
-        if (holding->covered) continue;
-        const tperf_holding *mirror =
-            p->weight_copies > 1
-                ? tperf_holding_at(pace->stages, p, p->stages[i].mirror, pace->workload, &other)
-                : NULL;
+        tperf_layer_counts own, other;
+        const tperf_layer_counts *counts =
+            tperf_layer_counts_at(pace->stages, p, i, pace->workload, &own);
+        if (counts->covered) continue;
+        const tperf_layer_counts *mirror =
+            p->weight_copies > 1 ? tperf_layer_counts_at(pace->stages, p, p->stages[i].mirror,
+                                                         pace->workload, &other)
+                                 : NULL;
         double slack = waits_each ? tperf_slack_of(pace, i) : 0;
         tperf_lane_choice longer = tperf_wait_longer(
-            &worst, pace, (tperf_waiter){holding, mirror, slack}, sections, simple, waits_each);
+            &worst, pace, (tperf_waiter){counts, mirror, slack}, sections, simple, waits_each);
         if (longest && TPERF_LANE(longer, 0)) *longest = &p->stages[i];
     }
     tperf_wait_each(&worst, pace);

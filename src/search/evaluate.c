@@ -208,9 +208,9 @@ TPERF_INLINED tperf_waiting wait_for(const tperf_walk *w, const shared *s, const
     if (how.lone) {
         size_t i = s->lone_section;
         tperf_exposures only = expose(w, optimizer, of, i, &covers[i]);
-        tperf_holding holding = {.n = 1, .parts = {{.layers = s->lone_layers}}};
+        tperf_layer_counts counts = {.n = 1, .parts = {{.layers = s->lone_layers}}};
         tperf_waiting waiting = tperf_no_waiting();
-        tperf_wait_longer(&waiting, s->pace, (tperf_waiter){.holding = &holding}, &only, how.simple,
+        tperf_wait_longer(&waiting, s->pace, (tperf_waiter){.counts = &counts}, &only, how.simple,
                           how.waits_each);
         if (how.waits_each) tperf_wait_each(&waiting, s->pace);
         return waiting;
@@ -316,11 +316,11 @@ TPERF_INLINED bool walk_runs(tperf_walk *w, way how) {
 }
 
 // The only stage whose wait counts, if all have one section; otherwise NULL.
-static const tperf_holding *lone_stage(const tperf_walk *w) {
-    const tperf_holding *lone = NULL;
+static const tperf_layer_counts *lone_stage(const tperf_walk *w) {
+    const tperf_layer_counts *lone = NULL;
     if (w->n_used != 1 || w->partial.pipeline->weight_copies > 1) return NULL;
     for (size_t i = 0; i < w->partial.pipeline->n_stages; i++) {
-        const tperf_holding *stage = &w->pace.stages[i];
+        const tperf_layer_counts *stage = &w->pace.stages[i];
         if (stage->covered) continue;
         if (lone || stage->n != 1 || (size_t)stage->leading != w->used[0]) return NULL;
         lone = stage;
@@ -345,7 +345,7 @@ bool tperf_walk_placements(tperf_walk *w) {
     const tperf_search *search = w->search;
     size_t pipeline = (size_t)(w->partial.pipeline - search->options.pipelines);
     tperf_pace_init(&w->pace, &w->partial, &w->job, w->workload, optimizer_time(w));
-    w->pace.stages = &w->scratch->holdings.of[search->first_stage[pipeline]];
+    w->pace.stages = &w->scratch->layer_counts.of[search->first_stage[pipeline]];
     note_latest(w);
     w->lone = lone_stage(w);
     bool each = tperf_waits_each(&w->pace);

@@ -141,12 +141,12 @@ static bool prepare_scratch(const tperf_search *search, tperf_scratch *s) {
     s->placement_caches = tperf_heap_zeroed(heap, search->n_queries, sizeof *s->placement_caches);
     s->layout_caches = tperf_heap_zeroed(heap, search->n_queries, sizeof *s->layout_caches);
     s->exchanged = tperf_heap_zeroed(heap, search->n_queries, sizeof *s->exchanged);
-    s->holdings.of = tperf_heap_zeroed(heap, search->n_stages + 1, sizeof *s->holdings.of);
+    s->layer_counts.of = tperf_heap_zeroed(heap, search->n_stages + 1, sizeof *s->layer_counts.of);
     size_t pipelines = search->options.n_pipelines + 1;
     s->hops = tperf_heap_new(heap, pipelines * search->most_parts, sizeof *s->hops);
     s->hops_for = tperf_heap_zeroed(heap, pipelines, sizeof *s->hops_for);
     return s->hops && s->hops_for && s->placement_caches && s->layout_caches && s->exchanged &&
-           s->holdings.of && tperf_stock_init(&s->stock, heap, &search->contents);
+           s->layer_counts.of && tperf_stock_init(&s->stock, heap, &search->contents);
 }
 
 static bool prepare(tperf_search *search, const tperf_question *questions) {
@@ -205,7 +205,7 @@ static void release_scratch(tperf_scratch *s, size_t n_queries) {
         tperf_heap_free(s->exchanged[i].of);
         tperf_heap_free(s->exchanged[i].timed_for);
     }
-    tperf_heap_free(s->holdings.of);
+    tperf_heap_free(s->layer_counts.of);
     tperf_stock_release(&s->stock);
     tperf_heap_free(s->layers);
     tperf_heap_free(s->covers);

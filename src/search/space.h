@@ -40,13 +40,13 @@ typedef struct tperf_exchanges {
     tperf_exchange *of; // by section
 } tperf_exchanges;
 
-// The holdings of all pipelines' stages, in order.
-typedef struct tperf_holdings {
+// The layer_counts of all pipelines' stages, in order.
+typedef struct tperf_known_layer_counts {
     int n_kinds;
     unsigned sections; // bit mask of the sections that count
     unsigned leading;  // bit mask of the sections that lead a stage
-    tperf_holding *of;
-} tperf_holdings;
+    tperf_layer_counts *of;
+} tperf_known_layer_counts;
 
 // A pipeline's times in one placement of the axes; computed on demand.
 typedef struct tperf_known_pace {
@@ -84,7 +84,7 @@ typedef struct tperf_scratch {
     tperf_exchanges *exchanged;              // one per query
     tperf_layout_cache *layout_caches;       // one per seat
     tperf_placement_cache *placement_caches; // one per number of GPUs and domain size
-    tperf_holdings holdings;
+    tperf_known_layer_counts layer_counts;
     tperf_stock stock;
     tperf_known_memory *memories; // counts x pipelines x ZeRO stages; NULL: no shared counts
     size_t roomiest;              // the pipeline in which a shape fitted last: neighbours are alike

@@ -125,7 +125,8 @@ static void size_buckets(tperf_walk *w) {
         double layers =
             tperf_layers_of_bucket(&w->partial, &w->job, w->workload, &w->bytes[w->used[i]]);
         w->buckets[w->used[i]] = layers;
-        if (w->scratch->holdings.leading >> w->used[i] & 1) w->simple = w->simple && layers <= 1;
+        if (w->scratch->layer_counts.leading >> w->used[i] & 1)
+            w->simple = w->simple && layers <= 1;
     }
 }
 
@@ -367,20 +368,20 @@ static void note_used(tperf_walk *w) {
     }
 }
 
-// Lists the holdings of all stages, limited to the sections that count.
-static void note_holdings(tperf_walk *w) {
-    tperf_holdings *known = &w->scratch->holdings;
+// Lists the layer_counts of all stages, limited to the sections that count.
+static void note_layer_counts(tperf_walk *w) {
+    tperf_known_layer_counts *known = &w->scratch->layer_counts;
     if (known->n_kinds == w->workload->n_kinds && known->sections == w->sections) return;
     known->n_kinds = w->workload->n_kinds;
     known->sections = w->sections;
     known->leading = 0;
     const tperf_search_options *options = &w->search->options;
-    tperf_holding *holdings = known->of;
+    tperf_layer_counts *layer_counts = known->of;
     for (size_t i = 0; i < options->n_pipelines; i++) {
         const tperf_pipeline *pipeline = &options->pipelines[i];
-        tperf_holdings_of(pipeline, w->workload, w->sections, holdings);
+        tperf_pipeline_layer_counts(pipeline, w->workload, w->sections, layer_counts);
         for (size_t j = 0; j < pipeline->n_stages; j++)
-            known->leading |= 1u << holdings++->leading;
+            known->leading |= 1u << layer_counts++->leading;
     }
 }
 
@@ -390,7 +391,7 @@ static void prepare_times(tperf_walk *w) {
     note_used(w);
     tperf_stock_take(&w->scratch->stock, w->workload, w->bytes);
     note_weights(w->scratch);
-    note_holdings(w);
+    note_layer_counts(w);
     w->scratch->shape_stamp++;
     w->hop = tperf_hop_times(&w->job, w->workload);
     for (int together = 0; together < 2; together++)
