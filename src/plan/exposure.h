@@ -114,7 +114,7 @@ typedef struct tperf_tempo {
 } tperf_tempo;
 
 // Shared by all placements of a candidate.
-typedef struct tperf_pace {
+typedef struct tperf_terms {
     const tperf_pipeline *pipeline;
     const tperf_layer_counts *stages; // of the pipeline's stages; may be NULL
     const tperf_workload *workload;
@@ -128,10 +128,10 @@ typedef struct tperf_pace {
     tperf_lanes gathers, reduces;
     tperf_tempo tempo;
     double optimizer;
-} tperf_pace;
+} tperf_terms;
 
-void tperf_pace_init(tperf_pace *pace, const tperf_candidate *candidate, const tperf_job *job,
-                     const tperf_workload *workload, double optimizer);
+void tperf_terms_init(tperf_terms *terms, const tperf_candidate *candidate, const tperf_job *job,
+                      const tperf_workload *workload, double optimizer);
 
 // The stage that waits longest for its replicas: seconds per iteration, and the part that every micro-batch's passes
 // wait.
@@ -149,17 +149,17 @@ typedef struct tperf_waiter {
 // Makes *worst the wait of a stage, where it waits longer; returns where it does. Weights are gathered once, or for every micro-batch if they are sharded (ZeRO 3); likewise gradients (ZeRO 2). Only a device's
 // first chunk waits for a single exchange: the other chunks' weights travel while it works, and their gradients are
 // complete before its own. waits_each: tperf_waits_each.
-TPERF_INLINED tperf_lane_choice tperf_wait_longer(tperf_waiting *worst, const tperf_pace *pace,
+TPERF_INLINED tperf_lane_choice tperf_wait_longer(tperf_waiting *worst, const tperf_terms *terms,
                                                   tperf_waiter stage,
                                                   const tperf_exposures *sections, bool simple,
                                                   bool waits_each) {
     tperf_exposures e = tperf_counted_exposures(stage.counts, sections, simple);
     if (stage.mirror) {
         tperf_exposures other = tperf_counted_exposures(stage.mirror, sections, simple);
-        if (pace->gathers_each) e.gather = (e.gather + other.gather) / 2;
-        if (pace->reduces_each) e.reduce = (e.reduce + other.reduce) / 2;
+        if (terms->gathers_each) e.gather = (e.gather + other.gather) / 2;
+        if (terms->reduces_each) e.reduce = (e.reduce + other.reduce) / 2;
     }
-    tperf_lanes gather = pace->gathers * e.gather, reduce = pace->reduces * e.reduce;
+    tperf_lanes gather = terms->gathers * e.gather, reduce = terms->reduces * e.reduce;
     tperf_lanes each = tperf_lanes_of(0), once = e.first_gather + e.first_reduce + e.update;
     if (!waits_each) {
         tperf_lanes all = once + gather + reduce;
@@ -167,8 +167,8 @@ TPERF_INLINED tperf_lane_choice tperf_wait_longer(tperf_waiting *worst, const tp
         worst->time = tperf_lanes_larger(all, worst->time);
         return later;
     }
-    *(pace->gathers_each ? &each : &once) += gather;
-    *(pace->reduces_each ? &each : &once) += reduce;
+    *(terms->gathers_each ? &each : &once) += gather;
+    *(terms->reduces_each ? &each : &once) += reduce;
     tperf_lanes time = tperf_lanes_larger(each - stage.slack, tperf_lanes_of(0)) + once;
     tperf_lane_choice longer = time > worst->time;
     worst->each_forward = tperf_lanes_choose(longer, e.gather, worst->each_forward);
@@ -182,14 +182,14 @@ TPERF_INLINED tperf_waiting tperf_no_waiting(void) {
 }
 
 // Whether passes wait for exchanges of their own micro-batch.
-static inline bool tperf_waits_each(const tperf_pace *pace) {
-    return pace->gathers_each || pace->reduces_each;
+static inline bool tperf_waits_each(const tperf_terms *terms) {
+    return terms->gathers_each || terms->reduces_each;
 }
 
 // Leaves the parts that every micro-batch's passes wait only where they do.
-TPERF_INLINED void tperf_wait_each(tperf_waiting *worst, const tperf_pace *pace) {
-    if (!pace->gathers_each) worst->each_forward = tperf_lanes_of(0);
-    if (!pace->reduces_each) worst->each_backward = tperf_lanes_of(0);
+TPERF_INLINED void tperf_wait_each(tperf_waiting *worst, const tperf_terms *terms) {
+    if (!terms->gathers_each) worst->each_forward = tperf_lanes_of(0);
+    if (!terms->reduces_each) worst->each_backward = tperf_lanes_of(0);
 }
 
 // The number of overlapped pairs. A pair belongs to one chunk.
@@ -198,22 +198,22 @@ static inline double tperf_pairs_of(const tperf_pipeline *pipeline, double micro
 }
 
 // What a candidate's time depends on, of its pipeline's.
-typedef struct tperf_paced {
+typedef struct tperf_pass_sums {
     // Of the busiest stage: both passes; less by overlapping them; more by splitting the backward pass.
     double passes, saved, split_wait;
     double forward, backward, input, weight; // the average of the others
-} tperf_paced;
+} tperf_pass_sums;
 
-static inline tperf_paced tperf_paced_of(const tperf_pipeline_time *t) {
+static inline tperf_pass_sums tperf_pass_sums_of(const tperf_pipeline_time *t) {
     double passes = t->busy.forward + t->busy.backward;
     double split_wait = t->busy.input + t->busy.weight - t->busy.backward;
-    return (tperf_paced){passes,
-                         passes - t->busy.pair,
-                         split_wait > 0 ? split_wait : 0, // but for rounding
-                         t->others.forward,
-                         t->others.backward,
-                         t->others.input,
-                         t->others.weight};
+    return (tperf_pass_sums){passes,
+                             passes - t->busy.pair,
+                             split_wait > 0 ? split_wait : 0, // but for rounding
+                             t->others.forward,
+                             t->others.backward,
+                             t->others.input,
+                             t->others.weight};
 }
 
 // The number of split backward passes of chunks.
@@ -227,14 +227,14 @@ static inline bool tperf_splits_passes(const tperf_pipeline *pipeline) {
 }
 
 // Seconds that split passes of the busiest stage take beyond whole ones.
-static inline double tperf_split_wait_of(const tperf_pace *pace, const tperf_paced *paced) {
-    return tperf_split_of(pace->pipeline, pace->microbatches) * paced->split_wait / pace->chunks;
+static inline double tperf_split_wait_of(const tperf_terms *terms, const tperf_pass_sums *sums) {
+    return tperf_split_of(terms->pipeline, terms->microbatches) * sums->split_wait / terms->chunks;
 }
 
-static inline double tperf_hidden_of(const tperf_pace *pace, const tperf_paced *paced) {
-    double pairs = tperf_pairs_of(pace->pipeline, pace->microbatches);
+static inline double tperf_hidden_of(const tperf_terms *terms, const tperf_pass_sums *sums) {
+    double pairs = tperf_pairs_of(terms->pipeline, terms->microbatches);
     if (pairs == 0) return 0;
-    return pairs * paced->saved / pace->chunks;
+    return pairs * sums->saved / terms->chunks;
 }
 
 // What placements with equal layer costs share, of the parts of an iteration, in every lane.
@@ -245,16 +245,16 @@ typedef struct tperf_beat {
 } tperf_beat;
 
 // hidden: tperf_hidden_of.
-TPERF_INLINED tperf_beat tperf_beat_of(const tperf_pace *pace, const tperf_paced *paced,
+TPERF_INLINED tperf_beat tperf_beat_of(const tperf_terms *terms, const tperf_pass_sums *sums,
                                        double hidden) {
     return (tperf_beat){
         .work =
-            tperf_lanes_of(pace->microbatches * paced->passes + tperf_split_wait_of(pace, paced)),
-        .forward = tperf_lanes_of(paced->forward),
+            tperf_lanes_of(terms->microbatches * sums->passes + tperf_split_wait_of(terms, sums)),
+        .forward = tperf_lanes_of(sums->forward),
         .backward =
-            tperf_lanes_of(tperf_splits_passes(pace->pipeline) ? paced->input : paced->backward),
+            tperf_lanes_of(tperf_splits_passes(terms->pipeline) ? sums->input : sums->backward),
         .hidden = tperf_lanes_of(hidden),
-        .weight = tperf_lanes_of(paced->weight),
+        .weight = tperf_lanes_of(sums->weight),
     };
 }
 

@@ -224,15 +224,15 @@ static void set_messages(tperf_tempo *tempo, const tperf_pipeline *pipeline, con
         tperf_lanes_of((microbatches - (double)pipeline->min_microbatches) * (chunks - 1));
 }
 
-void tperf_pace_init(tperf_pace *pace, const tperf_candidate *candidate, const tperf_job *job,
-                     const tperf_workload *workload, double optimizer) {
+void tperf_terms_init(tperf_terms *terms, const tperf_candidate *candidate, const tperf_job *job,
+                      const tperf_workload *workload, double optimizer) {
     const tperf_pipeline *pipeline = candidate->pipeline;
     double microbatches = (double)candidate->microbatches;
     double chunks = (double)pipeline->virtual_stages;
     bool gathers_each = tperf_gathers_each(candidate, job->training);
     bool reduces_each = tperf_reduces_each(candidate, job->training);
     bool fills = tperf_splits_passes(pipeline) && pipeline->bubble_weight_grad < 0;
-    *pace = (tperf_pace){
+    *terms = (tperf_terms){
         .job = job,
         .pipeline = pipeline,
         .workload = workload,
@@ -251,7 +251,7 @@ void tperf_pace_init(tperf_pace *pace, const tperf_candidate *candidate, const t
                   .optimizer = tperf_lanes_of(optimizer)},
         .optimizer = optimizer,
     };
-    set_messages(&pace->tempo, pipeline, job, microbatches);
+    set_messages(&terms->tempo, pipeline, job, microbatches);
 }
 
 tperf_hop tperf_hop_times(const tperf_job *job, const tperf_workload *workload) {
@@ -326,18 +326,19 @@ static double hidden_host(const tperf_plan *plan, const tperf_layer_time *times,
 }
 
 // The part of a waiting stage's slack in which it waits for exchanges of every micro-batch.
-static double used_slack(const tperf_pace *pace, const tperf_stage *stage,
+static double used_slack(const tperf_terms *terms, const tperf_stage *stage,
                          const tperf_waiting *waits) {
-    double slack = tperf_slack_of(pace, (size_t)(stage - pace->pipeline->stages));
+    double slack = tperf_slack_of(terms, (size_t)(stage - terms->pipeline->stages));
     tperf_lanes each = waits->each_forward + waits->each_backward;
-    return smaller(slack, pace->microbatches * TPERF_LANE(each, 0));
+    return smaller(slack, terms->microbatches * TPERF_LANE(each, 0));
 }
 
 tperf_iteration tperf_iteration_of(const tperf_plan *plan) {
     tperf_exchange exchanges[TPERF_SECTIONS_MAX];
     tperf_exposure sections[TPERF_SECTIONS_MAX];
-    tperf_pace pace;
-    tperf_pace_init(&pace, plan->candidate, plan->job, plan->workload, tperf_optimizer_time(plan));
+    tperf_terms terms;
+    tperf_terms_init(&terms, plan->candidate, plan->job, plan->workload,
+                     tperf_optimizer_time(plan));
     tperf_layer_time times[TPERF_SECTIONS_MAX];
     for (int i = 0; i < plan->workload->n_kinds + 2; i++)
         times[i] = tperf_layer_time_of(plan->job, &plan->costs[i]);
@@ -345,22 +346,22 @@ tperf_iteration tperf_iteration_of(const tperf_plan *plan) {
                                    plan->job};
     tperf_pipeline_time pipeline = tperf_pipeline_time_of(&of);
     tperf_exchange_times(plan, exchanges);
-    tperf_exposures_of(plan, exchanges, pace.optimizer, sections);
+    tperf_exposures_of(plan, exchanges, terms.optimizer, sections);
     tperf_exposures lanes[TPERF_SECTIONS_MAX];
     spread(lanes, sections, plan->workload);
     const tperf_stage *longest;
-    tperf_paced paced = tperf_paced_of(&pipeline);
-    tperf_pace_times(&pace, times, &paced);
-    tperf_waiting waits = tperf_waiting_of(&pace, lanes, false, true, &longest);
+    tperf_pass_sums sums = tperf_pass_sums_of(&pipeline);
+    tperf_terms_times(&terms, times, &sums);
+    tperf_waiting waits = tperf_waiting_of(&terms, lanes, false, true, &longest);
     double hop =
         tperf_hop_time(plan->candidate, plan->job, tperf_hop_times(plan->job, plan->workload));
-    double hidden = tperf_hidden_of(&pace, &paced);
-    tperf_beat beat = tperf_beat_of(&pace, &paced, hidden);
-    tperf_parts p = tperf_parts_of(&pace.tempo, &beat, &waits, tperf_lanes_of(hop));
+    double hidden = tperf_hidden_of(&terms, &sums);
+    tperf_beat beat = tperf_beat_of(&terms, &sums, hidden);
+    tperf_parts p = tperf_parts_of(&terms.tempo, &beat, &waits, tperf_lanes_of(hop));
     double microbatches = (double)plan->candidate->microbatches, flops;
     tperf_pass_cost busy = breakdown_of_stage(plan->candidate->pipeline, pipeline.busiest,
                                               plan->workload, plan->costs, &flops);
-    tperf_lanes whole = tperf_whole(&pace.tempo, &beat, &p);
+    tperf_lanes whole = tperf_whole(&terms.tempo, &beat, &p);
     double host = hidden_host(plan, times, &pipeline, &busy, hidden);
     return (tperf_iteration){
         .time = TPERF_LANE(whole, 0),
@@ -370,23 +371,23 @@ tperf_iteration tperf_iteration_of(const tperf_plan *plan) {
         .data_comm = TPERF_LANE(p.data_comm, 0),
         .pipeline_comm = TPERF_LANE(p.pipeline_comm, 0),
         .bubble = TPERF_LANE(p.bubble, 0),
-        .host = microbatches * pipeline.busy.host - host + tperf_split_wait_of(&pace, &paced),
-        .optimizer = pace.optimizer,
+        .host = microbatches * pipeline.busy.host - host + tperf_split_wait_of(&terms, &sums),
+        .optimizer = terms.optimizer,
         .offload = microbatches * busy.offload,
         .flops =
             microbatches * average_flops(plan->candidate->pipeline, plan->workload, plan->costs),
         .pipeline = pipeline,
         .hop = TPERF_LANE(p.hop, 0),
-        .messages = TPERF_LANE(pace.tempo.messages, 0),
-        .beside = TPERF_LANE(pace.tempo.beside, 0),
+        .messages = TPERF_LANE(terms.tempo.messages, 0),
+        .beside = TPERF_LANE(terms.tempo.beside, 0),
         .late = TPERF_LANE(p.late, 0),
         .hidden = hidden,
         .each_forward = TPERF_LANE(waits.each_forward, 0),
         .each_backward = TPERF_LANE(waits.each_backward, 0),
         .waiting = longest,
-        .slack = longest ? used_slack(&pace, longest, &waits) : 0,
-        .pairs = tperf_pairs_of(pace.pipeline, pace.microbatches),
-        .split = tperf_split_of(pace.pipeline, pace.microbatches),
+        .slack = longest ? used_slack(&terms, longest, &waits) : 0,
+        .pairs = tperf_pairs_of(terms.pipeline, terms.microbatches),
+        .split = tperf_split_of(terms.pipeline, terms.microbatches),
         .filling = TPERF_LANE(p.filling, 0),
     };
 }

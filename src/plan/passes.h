@@ -111,49 +111,49 @@ TPERF_INLINED tperf_pipeline_time tperf_pipeline_time_of(const tperf_timed_stage
 }
 
 // Seconds of work in a device with these passes, less what overlapping them hides.
-static inline double tperf_work_of(const tperf_pace *pace, const tperf_paced *paced) {
-    return pace->microbatches * paced->passes - tperf_hidden_of(pace, paced);
+static inline double tperf_work_of(const tperf_terms *terms, const tperf_pass_sums *sums) {
+    return terms->microbatches * sums->passes - tperf_hidden_of(terms, sums);
 }
 
 // Sets what tperf_slack_of needs, if passes wait for exchanges of their own. times: of the sections' layers.
-static inline void tperf_pace_times(tperf_pace *pace, const tperf_layer_time *times,
-                                    const tperf_paced *paced) {
-    pace->times = tperf_waits_each(pace) && pace->pipeline->n_stages > 1 ? times : NULL;
-    if (pace->times) pace->work = tperf_work_of(pace, paced);
+static inline void tperf_terms_times(tperf_terms *terms, const tperf_layer_time *times,
+                                     const tperf_pass_sums *sums) {
+    terms->times = tperf_waits_each(terms) && terms->pipeline->n_stages > 1 ? times : NULL;
+    if (terms->times) terms->work = tperf_work_of(terms, sums);
 }
 
 // Seconds by which the work of a device of stage i falls short of the busiest one's; 0 if that does not count.
-static inline double tperf_slack_of(const tperf_pace *pace, size_t i) {
-    const tperf_pipeline *p = pace->pipeline;
-    if (!pace->times) return 0;
-    const tperf_timed_stages of = {p, pace->stages, pace->workload, pace->times, pace->job};
+static inline double tperf_slack_of(const tperf_terms *terms, size_t i) {
+    const tperf_pipeline *p = terms->pipeline;
+    if (!terms->times) return 0;
+    const tperf_timed_stages of = {p, terms->stages, terms->workload, terms->times, terms->job};
     tperf_stage_time t = tperf_device_time(&of, i, tperf_overlaps_passes(p));
-    tperf_paced paced = tperf_paced_of(&(tperf_pipeline_time){.busy = t});
-    return tperf_larger(pace->work - tperf_work_of(pace, &paced), 0);
+    tperf_pass_sums sums = tperf_pass_sums_of(&(tperf_pipeline_time){.busy = t});
+    return tperf_larger(terms->work - tperf_work_of(terms, &sums), 0);
 }
 
 // *longest, unless NULL: the first candidate's stage; NULL if none waits.
-TPERF_INLINED tperf_waiting tperf_waiting_of(const tperf_pace *pace,
+TPERF_INLINED tperf_waiting tperf_waiting_of(const tperf_terms *terms,
                                              const tperf_exposures *sections, bool simple,
                                              bool waits_each, const tperf_stage **longest) {
     tperf_waiting worst = tperf_no_waiting();
     if (longest) *longest = NULL;
-    const tperf_pipeline *p = pace->pipeline;
+    const tperf_pipeline *p = terms->pipeline;
     for (size_t i = 0; i < p->n_stages; i++) {
         tperf_layer_counts own, other;
         const tperf_layer_counts *counts =
-            tperf_layer_counts_at(pace->stages, p, i, pace->workload, &own);
+            tperf_layer_counts_at(terms->stages, p, i, terms->workload, &own);
         if (counts->covered) continue;
         const tperf_layer_counts *mirror =
-            p->weight_copies > 1 ? tperf_layer_counts_at(pace->stages, p, p->stages[i].mirror,
-                                                         pace->workload, &other)
+            p->weight_copies > 1 ? tperf_layer_counts_at(terms->stages, p, p->stages[i].mirror,
+                                                         terms->workload, &other)
                                  : NULL;
-        double slack = waits_each ? tperf_slack_of(pace, i) : 0;
+        double slack = waits_each ? tperf_slack_of(terms, i) : 0;
         tperf_lane_choice longer = tperf_wait_longer(
-            &worst, pace, (tperf_waiter){counts, mirror, slack}, sections, simple, waits_each);
+            &worst, terms, (tperf_waiter){counts, mirror, slack}, sections, simple, waits_each);
         if (longest && TPERF_LANE(longer, 0)) *longest = &p->stages[i];
     }
-    tperf_wait_each(&worst, pace);
+    tperf_wait_each(&worst, terms);
     return worst;
 }
 

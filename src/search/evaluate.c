@@ -61,15 +61,15 @@ static bool price(tperf_walk *w, uint32_t placed) {
 }
 
 // Computes the pipeline's times in a placement of the axes, for every number of panels. False if out of memory.
-static bool pace(tperf_walk *w, uint32_t placed) {
+static bool sum_passes(tperf_walk *w, uint32_t placed) {
     tperf_scratch *s = w->scratch;
     if (!price(w, placed)) return false;
     for (size_t p = 0; p < w->shape->n_panels; p++) {
         size_t i = placed * w->shape->n_panels + p;
-        const tperf_timed_stages of = {w->partial.pipeline, w->pace.stages, w->workload,
+        const tperf_timed_stages of = {w->partial.pipeline, w->terms.stages, w->workload,
                                        &s->layers[i * w->n_sections], &w->job};
         tperf_pipeline_time time = tperf_pipeline_time_of(&of);
-        w->paced[i] = (tperf_known_pace){s->pace_stamp, tperf_paced_of(&time)};
+        w->sums[i] = (tperf_known_sums){s->sums_stamp, tperf_pass_sums_of(&time)};
     }
     return true;
 }
@@ -158,7 +158,7 @@ static double least_of(tperf_walk *w, const tperf_placement_entry *entry,
     place_at(w, entry);
     const tperf_plan plan = {&w->partial, &w->job, w->workload, costs};
     return tperf_iteration_least(&plan, &known.of[entry->exchange * known.each],
-                                 hops_of(w)[entry->hop], w->pace.optimizer);
+                                 hops_of(w)[entry->hop], w->terms.optimizer);
 }
 
 // How candidates are timed. All is known when the code is compiled, so that each way is inlined on its own.
@@ -170,7 +170,7 @@ typedef struct way {
 
 // What placements share: copies, which stay in registers while candidates are kept.
 typedef struct shared {
-    tperf_pace *pace; // the walk's: what is in memory, in every lane, is not copied for each run
+    tperf_terms *terms; // the walk's: what is in memory, in every lane, is not copied for each run
     exchanges exchanges;
     const double *hops;
     double lone_layers;
@@ -204,15 +204,15 @@ TPERF_INLINED tperf_exposures expose(const tperf_walk *w, double optimizer, cons
 // The same, as the pipeline's stages wait for them.
 TPERF_INLINED tperf_waiting wait_for(const tperf_walk *w, const shared *s, const two *of,
                                      const tperf_cover *covers, way how) {
-    double optimizer = s->pace->optimizer;
+    double optimizer = s->terms->optimizer;
     if (how.lone) {
         size_t i = s->lone_section;
         tperf_exposures only = expose(w, optimizer, of, i, &covers[i]);
         tperf_layer_counts counts = {.n = 1, .parts = {{.layers = s->lone_layers}}};
         tperf_waiting waiting = tperf_no_waiting();
-        tperf_wait_longer(&waiting, s->pace, (tperf_waiter){.counts = &counts}, &only, how.simple,
+        tperf_wait_longer(&waiting, s->terms, (tperf_waiter){.counts = &counts}, &only, how.simple,
                           how.waits_each);
-        if (how.waits_each) tperf_wait_each(&waiting, s->pace);
+        if (how.waits_each) tperf_wait_each(&waiting, s->terms);
         return waiting;
     }
     tperf_exposures exposures[TPERF_SECTIONS_MAX];
@@ -221,7 +221,7 @@ TPERF_INLINED tperf_waiting wait_for(const tperf_walk *w, const shared *s, const
         exposures[i] = expose(w, optimizer, of, i, &covers[i]);
         if ((int)i >= w->workload->n_kinds) exposures[i].update += of->tied;
     }
-    return tperf_waiting_of(s->pace, exposures, how.simple, how.waits_each, NULL);
+    return tperf_waiting_of(s->terms, exposures, how.simple, how.waits_each, NULL);
 }
 
 // Times placements with equal layer costs, for one number of panels, TPERF_LANES at once.
@@ -234,13 +234,13 @@ TPERF_INLINED bool time_entries(tperf_walk *w, const shared *s,
         const tperf_placement_entry *a = &entries[from], *b = a + second;
         const two of = {.x = &known.of[a->exchange * known.each],
                         .y = &known.of[b->exchange * known.each],
-                        .tied = how.lone || !tperf_ends_apart(s->pace->pipeline)
+                        .tied = how.lone || !tperf_ends_apart(s->terms->pipeline)
                                     ? tperf_lanes_of(0)
                                     : tperf_lanes_from(tied_of(w, a), tied_of(w, b))};
         tperf_waiting waiting = wait_for(w, s, &of, l->covers, how);
         tperf_lanes hop = tperf_lanes_from(s->hops[a->hop], s->hops[b->hop]);
-        tperf_parts parts = tperf_parts_of(&s->pace->tempo, &l->beat, &waiting, hop);
-        tperf_lanes times = tperf_whole(&s->pace->tempo, &l->beat, &parts);
+        tperf_parts parts = tperf_parts_of(&s->terms->tempo, &l->beat, &waiting, hop);
+        tperf_lanes times = tperf_whole(&s->terms->tempo, &l->beat, &parts);
         if (!(TPERF_LANE(times, 0) > w->latest) && !keep(w, a, TPERF_LANE(times, 0))) return false;
         if (!second || TPERF_LANE(times, TPERF_LANES - 1) > w->latest) continue;
         if (!keep(w, b, TPERF_LANE(times, TPERF_LANES - 1))) return false;
@@ -279,15 +279,16 @@ static bool time_least(tperf_walk *w, const tperf_placement_entry *entries, size
 TPERF_INLINED bool walk_run(tperf_walk *w, shared *s, const tperf_placement_entry *entries,
                             size_t n, way how) {
     size_t n_panels = w->shape->n_panels, i = entries->placed * n_panels;
-    if (w->paced[i].known_for != w->scratch->pace_stamp && !pace(w, entries->placed)) return false;
+    if (w->sums[i].known_for != w->scratch->sums_stamp && !sum_passes(w, entries->placed))
+        return false;
     for (size_t p = 0; p < n_panels; p++, i++) {
         size_t at = i * w->n_sections;
-        const tperf_paced *paced = &w->paced[i].paced;
+        const tperf_pass_sums *sums = &w->sums[i].sums;
         layers l = {&w->scratch->covers[at],
-                    tperf_beat_of(s->pace, paced, tperf_hidden_of(s->pace, paced))};
-        if (s->prunes && ruled_out(&s->pace->tempo, &l.beat, w->latest)) continue;
+                    tperf_beat_of(s->terms, sums, tperf_hidden_of(s->terms, sums))};
+        if (s->prunes && ruled_out(&s->terms->tempo, &l.beat, w->latest)) continue;
         if (!s->exchanges.of) s->exchanges = exchanges_of(w);
-        if (how.waits_each) tperf_pace_times(s->pace, &w->scratch->layers[at], paced);
+        if (how.waits_each) tperf_terms_times(s->terms, &w->scratch->layers[at], sums);
         w->partial.placement.panels = w->shape->panels[p];
         w->result->evaluated += (int64_t)n;
         bool done = s->by_least ? time_least(w, entries, n, &w->scratch->costs[at])
@@ -302,7 +303,7 @@ TPERF_INLINED bool walk_runs(tperf_walk *w, way how) {
     const tperf_search_options *options = &w->search->options;
     bool by_least = options->by_least == TPERF_ALL_BY_LEAST ||
                     (options->by_least == TPERF_OPEN_BY_LEAST && w->partial.pipeline->open);
-    shared s = {.pace = &w->pace,
+    shared s = {.terms = &w->terms,
                 .hops = hops_of(w),
                 .lone_layers = how.lone ? w->lone->parts[0].layers : 0,
                 .lone_section = w->used[0],
@@ -320,7 +321,7 @@ static const tperf_layer_counts *lone_stage(const tperf_walk *w) {
     const tperf_layer_counts *lone = NULL;
     if (w->n_used != 1 || w->partial.pipeline->weight_copies > 1) return NULL;
     for (size_t i = 0; i < w->partial.pipeline->n_stages; i++) {
-        const tperf_layer_counts *stage = &w->pace.stages[i];
+        const tperf_layer_counts *stage = &w->terms.stages[i];
         if (stage->covered) continue;
         if (lone || stage->n != 1 || (size_t)stage->leading != w->used[0]) return NULL;
         lone = stage;
@@ -344,11 +345,11 @@ static double optimizer_time(tperf_walk *w) {
 bool tperf_walk_placements(tperf_walk *w) {
     const tperf_search *search = w->search;
     size_t pipeline = (size_t)(w->partial.pipeline - search->options.pipelines);
-    tperf_pace_init(&w->pace, &w->partial, &w->job, w->workload, optimizer_time(w));
-    w->pace.stages = &w->scratch->layer_counts.of[search->first_stage[pipeline]];
+    tperf_terms_init(&w->terms, &w->partial, &w->job, w->workload, optimizer_time(w));
+    w->terms.stages = &w->scratch->layer_counts.of[search->first_stage[pipeline]];
     note_latest(w);
     w->lone = lone_stage(w);
-    bool each = tperf_waits_each(&w->pace);
+    bool each = tperf_waits_each(&w->terms);
     if (!w->simple) return walk_runs(w, (way){false, false, true});
     if (w->lone)
         return each ? walk_runs(w, (way){true, true, true})

@@ -212,7 +212,7 @@ static void release_scratch(tperf_scratch *s, size_t n_queries) {
     tperf_heap_free(s->placement_caches);
     tperf_heap_free(s->layout_caches);
     tperf_heap_free(s->timed);
-    tperf_heap_free(s->paced);
+    tperf_heap_free(s->sums);
     tperf_heap_free(s->exchanged);
     tperf_heap_free(s->costs);
     tperf_heap_free(s->works);

@@ -40,7 +40,7 @@ typedef struct tperf_exchanges {
     tperf_exchange *of; // by section
 } tperf_exchanges;
 
-// The layer_counts of all pipelines' stages, in order.
+// The layer counts of all pipelines' stages, in order.
 typedef struct tperf_known_layer_counts {
     int n_kinds;
     unsigned sections; // bit mask of the sections that count
@@ -49,17 +49,17 @@ typedef struct tperf_known_layer_counts {
 } tperf_known_layer_counts;
 
 // A pipeline's times in one placement of the axes; computed on demand.
-typedef struct tperf_known_pace {
-    int64_t known_for; // the scratch's pace_stamp
-    tperf_paced paced;
-} tperf_known_pace;
+typedef struct tperf_known_sums {
+    int64_t known_for; // the scratch's sums_stamp
+    tperf_pass_sums sums;
+} tperf_known_sums;
 
 // What these were computed for, and how they are laid out.
-typedef struct tperf_paced_for {
+typedef struct tperf_pass_sums_for {
     int64_t shape;       // the scratch's shape_stamp
     size_t query, alike; // 0 if there is a row for each kind of pipelines
     size_t row;          // elements
-} tperf_paced_for;
+} tperf_pass_sums_for;
 
 // The memory of a candidate with some pipeline and ZeRO stage; computed on demand.
 typedef struct tperf_known_memory {
@@ -70,12 +70,12 @@ typedef struct tperf_known_memory {
 // One worker's buffers while it walks one shape for one group of queries; they grow, and are reused.
 typedef struct tperf_scratch {
     size_t timed_capacity, costs_capacity, layers_capacity, covers_capacity, works_capacity,
-        paced_capacity;
+        sums_capacity;
     tperf_costs *timed;       // one per placement in the layout cache
     tperf_layer_cost *costs;  // placements x n_panels x sections, if ranked by least
     tperf_layer_time *layers; // likewise, always
     tperf_cover *covers;      // likewise
-    tperf_known_pace *paced;  // rows x placements x n_panels
+    tperf_known_sums *sums;   // rows x placements x n_panels
     tperf_op_work *works;     // n_panels x ops, once a placement has been timed
     tperf_prices prices;      // instead, where shapes share blocks
     double *
@@ -89,8 +89,8 @@ typedef struct tperf_scratch {
     tperf_known_memory *memories; // counts x pipelines x ZeRO stages; NULL: no shared counts
     size_t roomiest;              // the pipeline in which a shape fitted last: neighbours are alike
     int64_t shape_stamp;          // changes with the shape and the group
-    int64_t pace_stamp;           // changes with paced_for
-    tperf_paced_for paced_for;
+    int64_t sums_stamp;           // changes with sums_for
+    tperf_pass_sums_for sums_for;
     int64_t sizes_stamp;                                     // changes with the three below
     int64_t weights_stamp;                                   // changes with these and the weights
     int strategy;                                            // of the previous shape

@@ -58,18 +58,18 @@ static bool prepare_room(tperf_walk *w) {
 enum { PACES = 1 << 16 }; // remembered for all pipelines: 3 MiB
 
 // Makes room for the pipeline's times in the current placements. Several queries ask for the same ones.
-static bool room_for_paces(tperf_walk *w) {
+static bool space_for_sums(tperf_walk *w) {
     tperf_scratch *s = w->scratch;
     size_t row = (s->timed_capacity + 1) * w->shape->n_panels, rows = w->search->n_alike;
     bool all = w->n_queries > 1 && row <= PACES / rows;
     size_t alike = w->search->alike[w->partial.pipeline - w->search->options.pipelines];
-    tperf_paced_for now = {s->shape_stamp, all ? 0 : w->query_index, all ? 0 : alike, row};
-    if (!stamped_room_for(w, (void **)&s->paced, &s->paced_capacity, all ? rows * row : row,
-                          sizeof *s->paced))
+    tperf_pass_sums_for now = {s->shape_stamp, all ? 0 : w->query_index, all ? 0 : alike, row};
+    if (!stamped_room_for(w, (void **)&s->sums, &s->sums_capacity, all ? rows * row : row,
+                          sizeof *s->sums))
         return false;
-    if (memcmp(&now, &s->paced_for, sizeof now) != 0) s->pace_stamp++;
-    s->paced_for = now;
-    w->paced = s->paced + (all ? alike * row : 0);
+    if (memcmp(&now, &s->sums_for, sizeof now) != 0) s->sums_stamp++;
+    s->sums_for = now;
+    w->sums = s->sums + (all ? alike * row : 0);
     return true;
 }
 
@@ -82,7 +82,7 @@ static bool room_for_placements(tperf_walk *w) {
     tperf_exchanges *e = &s->exchanged[w->query_index];
     return stamped_room_for(w, (void **)&s->timed, &s->timed_capacity, n_placed,
                             sizeof *s->timed) &&
-           room_for_paces(w) &&
+           space_for_sums(w) &&
            room_for(w, (void **)&s->costs, &s->costs_capacity,
                     w->search->options.by_least ? n_costs : w->n_sections, sizeof *s->costs) &&
            room_for(w, (void **)&s->layers, &s->layers_capacity, n_costs, sizeof *s->layers) &&
@@ -368,7 +368,7 @@ static void note_used(tperf_walk *w) {
     }
 }
 
-// Lists the layer_counts of all stages, limited to the sections that count.
+// Lists the layer counts of all stages, limited to the sections that count.
 static void note_layer_counts(tperf_walk *w) {
     tperf_known_layer_counts *known = &w->scratch->layer_counts;
     if (known->n_kinds == w->workload->n_kinds && known->sections == w->sections) return;

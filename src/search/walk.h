@@ -23,9 +23,9 @@ typedef struct tperf_walk {
     tperf_sharing sharing;
     double memory; // of the fullest stage, bytes
     size_t zero;   // index of the candidate's ZeRO stage
-    tperf_pace pace;
+    tperf_terms terms;
     const tperf_placement_list *list; // of the current sizes
-    tperf_known_pace *paced;          // of the current pipeline, by placed and panels
+    tperf_known_sums *sums;           // of the current pipeline, by placed and panels
     int64_t number;                   // of the shape, in all walks
     tperf_known_memory *memories;     // of the current query; NULL: not remembered
     double latest;                    // seconds of an iteration: a later one cannot be kept

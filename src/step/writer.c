@@ -98,7 +98,7 @@ typedef struct row {
     const tperf_op *op;
     const tperf_pass *pass;
     double panels, all;
-    double pace;    // stretches the collectives if each panel waits for a kernel
+    double terms;   // stretches the collectives if each panel waits for a kernel
     double span;    // seconds of all of them
     double slowing; // seconds that they take from the kernel
     bool again;
@@ -115,7 +115,7 @@ static void write_beside(tperf_writer *w, const row *r, double at, double from, 
         const tperf_comm *comm = &r->pass->comms[i];
         if (!in_row(r, comm)) continue;
         tperf_task task = collective(w, r->op, comm, r->panels, r->all, r->again);
-        double whole = r->pace * task.seconds, low = fmax(begin, from),
+        double whole = r->terms * task.seconds, low = fmax(begin, from),
                high = fmin(begin + whole, to);
         begin += whole;
         if (!(high > low)) continue;
@@ -153,7 +153,7 @@ static row row_of(const tperf_writer *w, const tperf_op *op, const tperf_pass *p
              .pass = pass,
              .panels = 1,
              .all = tperf_panels_of(op, w->step->plan.candidate->placement.panels),
-             .pace = 1,
+             .terms = 1,
              .again = again};
     const tperf_platform *on = &w->step->plan.job->on;
     double slowing, one = seconds_of(w, &r, &slowing);
@@ -163,8 +163,8 @@ static row row_of(const tperf_writer *w, const tperf_op *op, const tperf_pass *p
     if (!op->panels || one == 0) return r;
     bool exactly = on->rules->panels_overlap_exactly;
     r.panels = exactly ? r.all - 1 : r.all;
-    r.pace = exactly ? fmax(one, work / r.all) / one : 1;
-    r.span = r.pace * r.panels * one;
+    r.terms = exactly ? fmax(one, work / r.all) / one : 1;
+    r.span = r.terms * r.panels * one;
     return r;
 }
 
