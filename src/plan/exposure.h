@@ -100,7 +100,7 @@ typedef struct tperf_layer_time {
 } tperf_layer_time;
 
 // What the parts of an iteration are multiples of, in every lane; seconds of the optimizer step.
-typedef struct tperf_tempo {
+typedef struct tperf_multiples {
     tperf_lanes chunks, bubble_forward, bubble_backward, bubble_weight, optimizer;
     // A weight gradient that fills a wait counts no longer than the pass that the device waits for: an input gradient or,
     // unless pairs of both overlap, a forward pass (docs/model.md section 6.1).
@@ -111,7 +111,7 @@ typedef struct tperf_tempo {
     bool travels;     // TPERF_SENT_BESIDE_PASSES
     tperf_lanes ways; // then: messages on the critical path
     tperf_lanes late; // then: messages that may reach a steady pass late
-} tperf_tempo;
+} tperf_multiples;
 
 // Shared by all placements of a candidate.
 typedef struct tperf_terms {
@@ -126,7 +126,7 @@ typedef struct tperf_terms {
     bool gathers_each, reduces_each;
     // Exposed exchanges of a chunk per iteration: gathers, reductions.
     tperf_lanes gathers, reduces;
-    tperf_tempo tempo;
+    tperf_multiples multiples;
     double optimizer;
 } tperf_terms;
 
@@ -280,45 +280,45 @@ TPERF_INLINED tperf_sent tperf_sent_of(tperf_lanes hop, tperf_lanes calls, tperf
 
 // Seconds by which a message reaches a steady pass of interleaved chunks late: it travels beside another pass, the
 // shorter of the two kinds.
-TPERF_INLINED tperf_lanes tperf_late_by(const tperf_tempo *tempo, const tperf_beat *beat,
+TPERF_INLINED tperf_lanes tperf_late_by(const tperf_multiples *multiples, const tperf_beat *beat,
                                         tperf_sent sent) {
-    tperf_lanes shorter = tperf_lanes_smaller(beat->forward, beat->backward) / tempo->chunks;
+    tperf_lanes shorter = tperf_lanes_smaller(beat->forward, beat->backward) / multiples->chunks;
     return tperf_lanes_larger(sent.way - (shorter + sent.kept), tperf_lanes_of(0));
 }
 
 // hop: seconds of a message between stages. Without messages and exchanges with replicas (waiting and hop are 0), the
 // whole is a lower bound for every placement, to the last bit, since terms are added in the same order and rounding is
 // monotonic.
-TPERF_INLINED tperf_parts tperf_parts_of(const tperf_tempo *tempo, const tperf_beat *beat,
+TPERF_INLINED tperf_parts tperf_parts_of(const tperf_multiples *multiples, const tperf_beat *beat,
                                          const tperf_waiting *waiting, tperf_lanes hop) {
-    tperf_sent sent = tperf_sent_of(hop, tempo->calls, tempo->share);
-    tperf_lanes pipeline_comm = tempo->messages * hop + tempo->beside * sent.kept;
+    tperf_sent sent = tperf_sent_of(hop, multiples->calls, multiples->share);
+    tperf_lanes pipeline_comm = multiples->messages * hop + multiples->beside * sent.kept;
     tperf_lanes late = tperf_lanes_of(0);
-    if (tempo->travels) {
-        late = tempo->late * tperf_late_by(tempo, beat, sent);
-        pipeline_comm += tempo->ways * sent.way + late;
+    if (multiples->travels) {
+        late = multiples->late * tperf_late_by(multiples, beat, sent);
+        pipeline_comm += multiples->ways * sent.way + late;
         hop = sent.kept;
     }
-    hop *= tempo->chunks;
+    hop *= multiples->chunks;
     tperf_lanes forward = beat->forward + waiting->each_forward + hop;
     tperf_lanes backward = beat->backward + waiting->each_backward + hop;
     tperf_lanes filling = beat->weight;
-    if (tempo->fills_backward) filling = tperf_lanes_smaller(filling, backward);
-    if (tempo->fills_forward) filling = tperf_lanes_smaller(filling, forward);
+    if (multiples->fills_backward) filling = tperf_lanes_smaller(filling, backward);
+    if (multiples->fills_forward) filling = tperf_lanes_smaller(filling, forward);
     return (tperf_parts){
         .data_comm = waiting->time,
         .pipeline_comm = pipeline_comm,
-        .bubble = tempo->bubble_forward * forward + tempo->bubble_backward * backward +
-                  tempo->bubble_weight * filling,
+        .bubble = multiples->bubble_forward * forward + multiples->bubble_backward * backward +
+                  multiples->bubble_weight * filling,
         .hop = hop,
         .late = late,
         .filling = filling,
     };
 }
 
-TPERF_INLINED tperf_lanes tperf_whole(const tperf_tempo *tempo, const tperf_beat *beat,
+TPERF_INLINED tperf_lanes tperf_whole(const tperf_multiples *multiples, const tperf_beat *beat,
                                       const tperf_parts *p) {
-    return beat->work + p->bubble + p->data_comm + p->pipeline_comm + tempo->optimizer -
+    return beat->work + p->bubble + p->data_comm + p->pipeline_comm + multiples->optimizer -
            beat->hidden;
 }
 

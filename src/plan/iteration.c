@@ -206,21 +206,21 @@ tperf_message tperf_message_of(const tperf_pipeline *pipeline, const tperf_job *
 }
 
 // Sets how a device's messages add up in an iteration.
-static void set_messages(tperf_tempo *tempo, const tperf_pipeline *pipeline, const tperf_job *job,
-                         double microbatches) {
+static void set_messages(tperf_multiples *multiples, const tperf_pipeline *pipeline,
+                         const tperf_job *job, double microbatches) {
     tperf_sending sending = tperf_sending_of(pipeline, job->training);
     double chunks = (double)pipeline->virtual_stages, all = 2 * microbatches * chunks, beside = 0;
     double paired = 2 * tperf_pairs_of(pipeline, microbatches);
     if (sending == TPERF_SENT_BY_PAIRS) all -= paired;
     if (sending == TPERF_SENT_BESIDE_PAIRS) beside = paired;
     if (sending == TPERF_SENT_BESIDE_PASSES) beside = all;
-    tempo->travels = sending == TPERF_SENT_BESIDE_PASSES;
-    tempo->messages = tperf_lanes_of(all - beside);
-    tempo->beside = tperf_lanes_of(beside);
-    tempo->calls = message_calls(job);
-    tempo->share = message_share(job);
-    tempo->ways = tperf_lanes_of(pipeline->ways);
-    tempo->late =
+    multiples->travels = sending == TPERF_SENT_BESIDE_PASSES;
+    multiples->messages = tperf_lanes_of(all - beside);
+    multiples->beside = tperf_lanes_of(beside);
+    multiples->calls = message_calls(job);
+    multiples->share = message_share(job);
+    multiples->ways = tperf_lanes_of(pipeline->ways);
+    multiples->late =
         tperf_lanes_of((microbatches - (double)pipeline->min_microbatches) * (chunks - 1));
 }
 
@@ -242,16 +242,16 @@ void tperf_terms_init(tperf_terms *terms, const tperf_candidate *candidate, cons
         .reduces_each = reduces_each,
         .gathers = tperf_lanes_of(gathers_each ? microbatches : 1 / chunks),
         .reduces = tperf_lanes_of(reduces_each ? microbatches : 1 / chunks),
-        .tempo = {.chunks = tperf_lanes_of(chunks),
-                  .bubble_forward = tperf_lanes_of(pipeline->bubble_forward),
-                  .bubble_backward = tperf_lanes_of(pipeline->bubble_backward),
-                  .bubble_weight = tperf_lanes_of(pipeline->bubble_weight_grad),
-                  .fills_backward = fills,
-                  .fills_forward = fills && !tperf_overlaps_passes(pipeline),
-                  .optimizer = tperf_lanes_of(optimizer)},
+        .multiples = {.chunks = tperf_lanes_of(chunks),
+                      .bubble_forward = tperf_lanes_of(pipeline->bubble_forward),
+                      .bubble_backward = tperf_lanes_of(pipeline->bubble_backward),
+                      .bubble_weight = tperf_lanes_of(pipeline->bubble_weight_grad),
+                      .fills_backward = fills,
+                      .fills_forward = fills && !tperf_overlaps_passes(pipeline),
+                      .optimizer = tperf_lanes_of(optimizer)},
         .optimizer = optimizer,
     };
-    set_messages(&terms->tempo, pipeline, job, microbatches);
+    set_messages(&terms->multiples, pipeline, job, microbatches);
 }
 
 tperf_hop tperf_hop_times(const tperf_job *job, const tperf_workload *workload) {
@@ -357,11 +357,11 @@ tperf_iteration tperf_iteration_of(const tperf_plan *plan) {
         tperf_hop_time(plan->candidate, plan->job, tperf_hop_times(plan->job, plan->workload));
     double hidden = tperf_hidden_of(&terms, &sums);
     tperf_beat beat = tperf_beat_of(&terms, &sums, hidden);
-    tperf_parts p = tperf_parts_of(&terms.tempo, &beat, &waits, tperf_lanes_of(hop));
+    tperf_parts p = tperf_parts_of(&terms.multiples, &beat, &waits, tperf_lanes_of(hop));
     double microbatches = (double)plan->candidate->microbatches, flops;
     tperf_pass_cost busy = breakdown_of_stage(plan->candidate->pipeline, pipeline.busiest,
                                               plan->workload, plan->costs, &flops);
-    tperf_lanes whole = tperf_whole(&terms.tempo, &beat, &p);
+    tperf_lanes whole = tperf_whole(&terms.multiples, &beat, &p);
     double host = hidden_host(plan, times, &pipeline, &busy, hidden);
     return (tperf_iteration){
         .time = TPERF_LANE(whole, 0),
@@ -378,8 +378,8 @@ tperf_iteration tperf_iteration_of(const tperf_plan *plan) {
             microbatches * average_flops(plan->candidate->pipeline, plan->workload, plan->costs),
         .pipeline = pipeline,
         .hop = TPERF_LANE(p.hop, 0),
-        .messages = TPERF_LANE(terms.tempo.messages, 0),
-        .beside = TPERF_LANE(terms.tempo.beside, 0),
+        .messages = TPERF_LANE(terms.multiples.messages, 0),
+        .beside = TPERF_LANE(terms.multiples.beside, 0),
         .late = TPERF_LANE(p.late, 0),
         .hidden = hidden,
         .each_forward = TPERF_LANE(waits.each_forward, 0),

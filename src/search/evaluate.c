@@ -104,10 +104,11 @@ static bool keep(tperf_walk *w, const tperf_placement_entry *entry, double time)
     return kept;
 }
 
-static inline bool ruled_out(const tperf_tempo *tempo, const tperf_beat *beat, double latest) {
+static inline bool ruled_out(const tperf_multiples *multiples, const tperf_beat *beat,
+                             double latest) {
     tperf_waiting none = tperf_no_waiting();
-    tperf_parts bound = tperf_parts_of(tempo, beat, &none, tperf_lanes_of(0));
-    tperf_lanes least = tperf_whole(tempo, beat, &bound);
+    tperf_parts bound = tperf_parts_of(multiples, beat, &none, tperf_lanes_of(0));
+    tperf_lanes least = tperf_whole(multiples, beat, &bound);
     return TPERF_LANE(least, 0) > latest;
 }
 
@@ -239,8 +240,8 @@ TPERF_INLINED bool time_entries(tperf_walk *w, const shared *s,
                                     : tperf_lanes_from(tied_of(w, a), tied_of(w, b))};
         tperf_waiting waiting = wait_for(w, s, &of, l->covers, how);
         tperf_lanes hop = tperf_lanes_from(s->hops[a->hop], s->hops[b->hop]);
-        tperf_parts parts = tperf_parts_of(&s->terms->tempo, &l->beat, &waiting, hop);
-        tperf_lanes times = tperf_whole(&s->terms->tempo, &l->beat, &parts);
+        tperf_parts parts = tperf_parts_of(&s->terms->multiples, &l->beat, &waiting, hop);
+        tperf_lanes times = tperf_whole(&s->terms->multiples, &l->beat, &parts);
         if (!(TPERF_LANE(times, 0) > w->latest) && !keep(w, a, TPERF_LANE(times, 0))) return false;
         if (!second || TPERF_LANE(times, TPERF_LANES - 1) > w->latest) continue;
         if (!keep(w, b, TPERF_LANE(times, TPERF_LANES - 1))) return false;
@@ -286,7 +287,7 @@ TPERF_INLINED bool walk_run(tperf_walk *w, shared *s, const tperf_placement_entr
         const tperf_pass_sums *sums = &w->sums[i].sums;
         layers l = {&w->scratch->covers[at],
                     tperf_beat_of(s->terms, sums, tperf_hidden_of(s->terms, sums))};
-        if (s->prunes && ruled_out(&s->terms->tempo, &l.beat, w->latest)) continue;
+        if (s->prunes && ruled_out(&s->terms->multiples, &l.beat, w->latest)) continue;
         if (!s->exchanges.of) s->exchanges = exchanges_of(w);
         if (how.waits_each) tperf_terms_times(s->terms, &w->scratch->layers[at], sums);
         w->partial.placement.panels = w->shape->panels[p];
