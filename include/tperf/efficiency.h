@@ -60,17 +60,17 @@ double tperf_at_size(const double *sizes, const double *y, int n, double size);
 // keys of 128 (except under a causal mask), and k of 16. Clock and memory as above.
 typedef struct tperf_attention_curve {
     int n_sizes; // 0: no curve
-    double head_size[TPERF_HEAD_SIZES_MAX],
-        efficiency[TPERF_HEAD_SIZES_MAX]; // log-linear between the sizes
-    double setup_s;                       // beyond the launch
-    double keys;                          // the cost of starting and ending a block, in keys
+    // The efficiency is log-linear between the sizes.
+    double head_size[TPERF_HEAD_SIZES_MAX], efficiency[TPERF_HEAD_SIZES_MAX];
+    double setup_s; // beyond the launch
+    double keys;    // the cost of starting and ending a block, in keys
     double longest; // the fraction of the longest block that load balancing does not hide
     double sustained, sustained_after_s;
     // The backward pass's efficiency at each head size, relative to the forward pass's, and its `keys`; 0: the same.
     double backward[TPERF_HEAD_SIZES_MAX], backward_keys;
     double tile; // elements of a block of queries, where it has fewer than 128; 0: it has 128
-    double
-        masked; // what a key beyond the window takes, relative to one within; 0: its tiles are skipped
+    // What a key beyond the window takes, relative to one within; 0: its tiles are skipped.
+    double masked;
 } tperf_attention_curve;
 
 // Decoding: one query of every head against n cached keys, H heads of which `shared` read the same keys.
@@ -166,8 +166,8 @@ typedef struct tperf_kernel {
     bool grouped;   // gemm: the products of experts, each with rows of its own
     double aligned; // gemm: its rows begin on multiples of so many elements; 0: of 16 bytes
     double shared;  // attention: heads that share their keys and values, in bytes; 0 or 1 = none
-    double
-        masked; // attention: keys beyond a query's window, on average, that a mask without one would show
+    // Attention: keys beyond a query's window, on average, that a mask without one would show.
+    double masked;
     bool warm; // its operands still lie in the last-level cache
     bool made; // its factors come in the precision that it multiplies in: it makes none first
     bool wide; // multiplies in its op's own dtype, not in the precision of the others

@@ -270,8 +270,9 @@ void tperf_memory_of_devices(const tperf_plan *plan, tperf_memory *devices);
 // of the host's launches that come once an iteration.
 double tperf_optimizer_bytes(const tperf_plan *plan);
 typedef struct tperf_host_update {
-    double bytes_out, bytes_in,
-        bytes_updated;      // gradients; weights; traffic of the host's memory
+    double bytes_out;       // gradients
+    double bytes_in;        // weights
+    double bytes_updated;   // traffic of the host's memory
     double out, in, update; // seconds
 } tperf_host_update;
 // The Newton-Schulz iterations on the GPU with the most: its share of the matrices, their FLOPs, the host's calls for

@@ -85,10 +85,10 @@ typedef struct tperf_answer {
     size_t n_found;
     tperf_found *found; // best first; owned by the search
     size_t n_open;
-    tperf_found
-        *open; // listed by bound, the fastest first, with its bound for throughput; likewise
-    const tperf_found
-        *least; // the candidate with the least memory, any placement; NULL without candidates
+    // Listed by bound, the fastest first, with its bound for throughput; likewise.
+    tperf_found *open;
+    // The candidate with the least memory, any placement; NULL without candidates.
+    const tperf_found *least;
 } tperf_answer;
 
 typedef struct tperf_search tperf_search;

@@ -263,10 +263,11 @@ typedef struct tperf_serve_options {
 } tperf_serve_options;
 
 typedef struct tperf_request_detail {
-    int64_t first_scheduled,
-        longest_gap;                    // ticks; the gap is between two steps that produced tokens
-    int32_t preemptions, cached_tokens; // found in the prefix cache at first admission
-    int32_t steps;                      // that computed its tokens
+    int64_t first_scheduled; // tick
+    int64_t longest_gap;     // ticks between two steps that produced tokens
+    int32_t preemptions;
+    int32_t cached_tokens; // found in the prefix cache at first admission
+    int32_t steps;         // that computed its tokens
 } tperf_request_detail;
 
 typedef struct tperf_step_record {
@@ -289,8 +290,7 @@ typedef struct tperf_serve_totals {
     int64_t scheduled_tokens;
     tperf_tick_sum busy;         // in steps, summed over ranks (and batches in flight)
     tperf_tick_sum prefill_busy; // the same for the prefill pool
-    int64_t first_arrival,
-        end; // of accepted requests: first arrival, last answer; 0, 0: none
+    int64_t first_arrival, end;  // of accepted requests: the last answer ends the run; 0, 0: none
     // Sum of the requests' times in the system, modulo 2^64. By Little's law this is the time integral of their number,
     // which the run checks.
     uint64_t residence;
@@ -320,8 +320,8 @@ void tperf_served_release(tperf_served *served);
 // --- results ---
 
 typedef struct tperf_latencies {
-    double mean, p50, p90,
-        p99; // quantiles interpolate linearly, as numpy's; NaN without values
+    // Quantiles interpolate linearly, as numpy's; NaN without values.
+    double mean, p50, p90, p99;
 } tperf_latencies;
 
 typedef struct tperf_quantiles {
@@ -344,10 +344,10 @@ typedef struct tperf_steadiness {
 } tperf_steadiness;
 
 typedef struct tperf_serve_summary {
-    tperf_quantiles ttft, tpot,
-        e2e;        // ticks; tpot: (last - first token) / (tokens - 1) where tokens > 1
-    int64_t good;   // requests within all limits
-    bool saturated; // arrivals outran the engines: waits grew with the run's length
+    // Ticks; tpot: (last - first token) / (tokens - 1) where tokens > 1.
+    tperf_quantiles ttft, tpot, e2e;
+    int64_t good;                // requests within all limits
+    bool saturated;              // arrivals outran the engines: waits grew with the run's length
     tperf_steadiness steadiness; // all 0 without requests
 } tperf_serve_summary;
 

@@ -19,8 +19,8 @@ typedef struct tperf_system {
         double vector[TPERF_DTYPE_COUNT]; // FLOP/s of the vector units; 0 = unknown
         double compute_efficiency;        // part of either peak that a kernel reaches, in (0, 1]
         double units;                     // streaming multiprocessors; 0 = unknown, and no curves
-        int64_t
-            flash; // the FlashAttention that `attention` has become by tperf_system_flash; 0: as timed
+        // The FlashAttention that `attention` has become by tperf_system_flash; 0: as timed.
+        int64_t flash;
         double launch_s; // fixed latency in seconds, per op and pass
         // What kernels reach of their rate where they cannot run as timed; 0: nothing is said, and nothing is lost.
         struct {
