@@ -77,7 +77,7 @@ DATA_FILES := $(sort $(wildcard kernels/*.yaml)) # that the program has even whe
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all mpi run test test-thorough test-mpi check faults coverage accuracy accuracy-record accuracy-docs accuracy-serving docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
+.PHONY: all mpi mutants run test test-thorough test-mpi check faults coverage accuracy accuracy-record accuracy-docs accuracy-serving docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
         fuzz-cli fuzz-lua gallery lint format lua-module deps deps-mpi deps-test deps-lint deps-deb install install-lua \
         uninstall deb clean help FORCE
 .DEFAULT_GOAL := all
@@ -125,6 +125,10 @@ coverage: deps deps-test ## lines and branches of src that the specs reach with 
 	@find build/coverage -name '*.gcda' -delete
 	$(Q)TPERF_THOROUGH=1 build/coverage/tperf run --trust spec/run.lua $(if $(JOBS),--jobs=$(JOBS)) spec; status=$$?; \
 	  build/coverage/tperf run --trust tools/coverage.lua && exit $$status
+
+MUTANTS ?= 20
+mutants: all ## change MUTANTS constants and comparisons, one at a time, and tell which changes of answers no spec notices
+	$(Q)nice -n 19 $(B)/tperf run --trust tools/mutants/run.lua $(MUTANTS)
 
 accuracy: all ## predict what others measured, and compare with spec/data/accuracy.csv; fails where a figure moved
 	$(Q)$(B)/tperf run --trust tools/accuracy.lua

@@ -53,7 +53,13 @@ describe("tperf run --out and tperf verify", function()
     assert.same({ file = "s.lua", sha256 = reference(SCRIPT) }, manifest.script)
     local files = {}
     for _, list in ipairs { manifest.inputs, manifest.outputs } do
-      for _, item in ipairs(list) do files[item.file] = item.sha256 end
+      for _, item in ipairs(list) do
+        if item.file:find "^kernels/" then
+          assert.equal(reference(program.slurp(item.file)), item.sha256)
+        else
+          files[item.file] = item.sha256
+        end
+      end
     end
     for name in pairs(kernels.all()) do -- of every step
       local file = ("kernels/%s.yaml"):format(name)

@@ -219,12 +219,13 @@ double tperf_link_time(const tperf_link_curve *curve, bool all_reduce, double ba
                        double gpus, double bytes);
 // Its bandwidth-bound part, which is what a collective over several domains spends inside each: `through` bytes pass
 // the port of each of the domain's `gpus`, unless the switch reduces the vector of `bytes`.
+// adds: whether it does, or NULL.
 double tperf_link_stream(const tperf_link_curve *curve, bool all_reduce, double bandwidth,
-                         double gpus, double through, double bytes);
+                         double gpus, double through, double bytes, bool *adds);
 
-// Whether the switch reduces the vector because that is faster than passing `through` bytes through every port.
-bool tperf_link_adds(const tperf_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
-                     double through, double bytes);
+// The same, if that part is known: stream, seconds.
+double tperf_link_time_of(const tperf_link_curve *curve, bool all_reduce, double bandwidth,
+                          double gpus, double bytes, double stream);
 
 double tperf_one_shot_time(const tperf_direct_curve *curve, double bandwidth, double gpus,
                            double bytes);

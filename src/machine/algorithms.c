@@ -128,14 +128,15 @@ static tperf_route pairwise_route(const tperf_exchange *e) {
 // --- curves within a domain ---
 
 static bool switch_adds(const tperf_exchange *e) {
-    return tperf_link_adds(e->link, true, e->port, e->q, through_fast_port(e), e->bytes);
+    return e->adds;
 }
 
 // One curve for the protocols of rings and the switch. A broadcast, scatter or gather costs as much as an all-gather
 // that moves as many bytes through every port; a reduce as much as such a reduce-scatter.
 static double link_seconds(const tperf_exchange *e) {
+    if (reduces(e)) return tperf_link_time_of(e->link, true, e->port, e->n, e->bytes, e->stream);
     double bytes = moves_whole(e->kind) ? e->bytes * (e->n / (e->n - 1)) : e->bytes;
-    return tperf_link_time(e->link, reduces(e), e->port, e->n, bytes);
+    return tperf_link_time(e->link, false, e->port, e->n, bytes);
 }
 
 static tperf_route port_route(const tperf_exchange *e) {
@@ -180,8 +181,10 @@ static double slow_seconds(const tperf_exchange *e) {
     double nics = e->q * e->system->network.slow.nics_per_gpu * e->system->network.slow.bandwidth;
     double stream = leaving(e) / (nics * slow->efficiency);
     if (e->reach == TPERF_BOTH)
-        stream = larger(stream, tperf_link_stream(e->link, reduces(e), e->port, e->q,
-                                                  through_fast_port(e), e->bytes));
+        stream =
+            larger(stream, reduces(e) ? e->stream
+                                      : tperf_link_stream(e->link, false, e->port, e->q,
+                                                          through_fast_port(e), e->bytes, NULL));
     bool half = e->kind == TPERF_ALL_GATHER || e->kind == TPERF_REDUCE_SCATTER;
     double time = tperf_slow_time(slow, stream, e->g, half ? 0.5 : 1);
     if (moves_whole(e->kind)) time += e->system->network.slow.chain_s * e->n;
@@ -192,7 +195,7 @@ static double slow_seconds(const tperf_exchange *e) {
 }
 
 static tperf_route slow_route(const tperf_exchange *e) {
-    double port = reduces(e) && switch_adds(e) ? switch_bytes(e) : through_fast_port(e);
+    double port = e->adds ? switch_bytes(e) : through_fast_port(e);
     return (tperf_route){NULL, e->reach == TPERF_LONE ? 0 : port, leaving(e) / e->q};
 }
 
@@ -210,22 +213,22 @@ enum {
 
 // clang-format off
 const tperf_algorithm tperf_algorithms[] = {
-    // name, collectives, reach, basis, condition, line in the bytes, seconds, route
-    {"send", BIT(TPERF_SEND), TPERF_ANYWHERE, TPERF_FORMULA, NULL, send_rate, NULL, send_route},
-    {"ring", AROUND, TPERF_INSIDE | TPERF_LONE, TPERF_FORMULA, NULL, ring_rate, NULL, ring_route},
-    {"rings", AROUND, TPERF_BOTH, TPERF_FORMULA, NULL, ring_rate, NULL, ring_route},
-    {"ring", ROOTED, TPERF_ANYWHERE, TPERF_FORMULA, NULL, rooted_rate, NULL, rooted_route},
-    {"pairwise", PAIRED, TPERF_ANYWHERE, TPERF_FORMULA, NULL, pairwise_rate, NULL, pairwise_route},
+    // name, when, condition, line in the bytes, seconds, route
+    {"send", BIT(TPERF_SEND) | TPERF_ANYWHERE | TPERF_FORMULA, NULL, send_rate, NULL, send_route},
+    {"ring", AROUND | TPERF_INSIDE | TPERF_LONE | TPERF_FORMULA, NULL, ring_rate, NULL, ring_route},
+    {"rings", AROUND | TPERF_BOTH | TPERF_FORMULA, NULL, ring_rate, NULL, ring_route},
+    {"ring", ROOTED | TPERF_ANYWHERE | TPERF_FORMULA, NULL, rooted_rate, NULL, rooted_route},
+    {"pairwise", PAIRED | TPERF_ANYWHERE | TPERF_FORMULA, NULL, pairwise_rate, NULL, pairwise_route},
 
-    {"switch", REDUCED, TPERF_INSIDE, TPERF_CURVE, switch_adds, NULL, link_seconds, switch_route},
-    {"ring", AROUND | ROOTED, TPERF_INSIDE, TPERF_CURVE, NULL, NULL, link_seconds, port_route},
-    {"pairwise", PAIRED, TPERF_INSIDE, TPERF_CURVE, NULL, NULL, link_seconds, port_route},
-    {"one-shot", REDUCED, TPERF_INSIDE, TPERF_CURVE, reads_peers, NULL, one_shot_seconds, one_shot_route},
-    {"two-shot", REDUCED, TPERF_INSIDE, TPERF_CURVE, reads_peers, NULL, two_shot_seconds, two_shot_route},
-    {"tree", REDUCED, ACROSS, TPERF_CURVE, NULL, NULL, slow_seconds, slow_route},
-    {"ring", (AROUND & ~REDUCED) | ROOTED, TPERF_LONE, TPERF_CURVE, NULL, NULL, slow_seconds, slow_route},
-    {"rings", (AROUND & ~REDUCED) | ROOTED, TPERF_BOTH, TPERF_CURVE, NULL, NULL, slow_seconds, slow_route},
-    {"pairwise", PAIRED, ACROSS, TPERF_CURVE, NULL, NULL, slow_seconds, slow_route},
+    {"switch", REDUCED | TPERF_INSIDE | TPERF_CURVE, switch_adds, NULL, link_seconds, switch_route},
+    {"ring", AROUND | ROOTED | TPERF_INSIDE | TPERF_CURVE, NULL, NULL, link_seconds, port_route},
+    {"pairwise", PAIRED | TPERF_INSIDE | TPERF_CURVE, NULL, NULL, link_seconds, port_route},
+    {"one-shot", REDUCED | TPERF_INSIDE | TPERF_CURVE, reads_peers, NULL, one_shot_seconds, one_shot_route},
+    {"two-shot", REDUCED | TPERF_INSIDE | TPERF_CURVE, reads_peers, NULL, two_shot_seconds, two_shot_route},
+    {"tree", REDUCED | ACROSS | TPERF_CURVE, NULL, NULL, slow_seconds, slow_route},
+    {"ring", (AROUND & ~REDUCED) | ROOTED | TPERF_LONE | TPERF_CURVE, NULL, NULL, slow_seconds, slow_route},
+    {"rings", (AROUND & ~REDUCED) | ROOTED | TPERF_BOTH | TPERF_CURVE, NULL, NULL, slow_seconds, slow_route},
+    {"pairwise", PAIRED | ACROSS | TPERF_CURVE, NULL, NULL, slow_seconds, slow_route},
     {0},
 };
 // clang-format on
@@ -241,11 +244,11 @@ static const tperf_link_curve *link_of(const tperf_system *system, tperf_collect
     return &curves[TPERF_LINK_ALL_GATHER];
 }
 
-bool tperf_is_measured(const tperf_system *system, tperf_collective kind, tperf_group group) {
+static bool is_measured(const tperf_system *system, tperf_collective kind, tperf_group group,
+                        const tperf_link_curve *link) {
     if (kind == TPERF_SEND) return false;
-    bool link = link_of(system, kind)->large > 0;
-    if (group.size == group.fast) return link;
-    return system->curves.slow.efficiency > 0 && (link || group.fast == 1);
+    if (group.size == group.fast) return link->large > 0;
+    return system->curves.slow.efficiency > 0 && (link->large > 0 || group.fast == 1);
 }
 
 // The port bandwidth, in bytes/s, from one GPU to the other q - 1 of its group in the domain. In a mesh only the links
@@ -261,7 +264,12 @@ static double port_of(const tperf_system *system, int64_t q) {
 tperf_exchange tperf_exchange_of(const tperf_system *system, const tperf_rules *rules,
                                  tperf_collective kind, double bytes, tperf_group group) {
     double n = (double)group.size, q = (double)group.fast;
-    return (tperf_exchange){
+    const tperf_link_curve *link = link_of(system, kind);
+    unsigned reach = group.size == group.fast ? TPERF_INSIDE
+                     : group.fast == 1        ? TPERF_LONE
+                                              : TPERF_BOTH;
+    bool measured = is_measured(system, kind, group, link);
+    tperf_exchange e = {
         .system = system,
         .rules = rules,
         .kind = kind,
@@ -271,20 +279,13 @@ tperf_exchange tperf_exchange_of(const tperf_system *system, const tperf_rules *
         .q = q,
         .g = n / q,
         .port = port_of(system, group.fast),
-        .link = link_of(system, kind),
-        .basis = tperf_is_measured(system, kind, group) ? TPERF_CURVE : TPERF_FORMULA,
-        .reach = group.size == group.fast ? TPERF_INSIDE
-                 : group.fast == 1        ? TPERF_LONE
-                                          : TPERF_BOTH,
+        .link = link,
+        .reach = reach,
+        .is = BIT(kind) | reach | (measured ? TPERF_CURVE : TPERF_FORMULA),
     };
-}
-
-const tperf_algorithm *tperf_algorithm_next(const tperf_algorithm *from, const tperf_exchange *e) {
-    for (const tperf_algorithm *a = from; a->name; a++)
-        if ((a->kinds & BIT(e->kind)) && (a->reach & e->reach) && a->basis == e->basis &&
-            (!a->applies || a->applies(e)))
-            return a;
-    return NULL;
+    if (measured && reduces(&e) && reach != TPERF_LONE)
+        e.stream = tperf_link_stream(link, true, e.port, q, through_fast_port(&e), bytes, &e.adds);
+    return e;
 }
 
 static bool is_first_of_name(const tperf_algorithm *one) {

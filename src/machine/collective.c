@@ -30,8 +30,8 @@ tperf_status tperf_group_validate(tperf_group group, const tperf_system *system,
 
 bool tperf_collective_rate(const tperf_system *system, const tperf_rules *rules,
                            tperf_collective kind, tperf_group group, tperf_rate *rate) {
-    if (tperf_is_measured(system, kind, group)) return false;
     tperf_exchange e = tperf_exchange_of(system, rules, kind, 1, group);
+    if (e.is & TPERF_CURVE) return false;
     const tperf_algorithm *only = tperf_algorithm_next(tperf_algorithms, &e);
     if (!only || !only->rate || tperf_algorithm_next(only + 1, &e)) return false;
     *rate = only->rate(&e);

@@ -210,29 +210,29 @@ static double switch_stream(const tperf_link_curve *curve, double bandwidth, dou
     return (gpus + 1) / gpus * bytes / (curve->in_network * bandwidth);
 }
 
-bool tperf_link_adds(const tperf_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
-                     double through, double bytes) {
-    if (!all_reduce || gpus <= 4 || !(curve->in_network > 0)) return false;
-    return switch_stream(curve, bandwidth, gpus, bytes) <
-           ring_stream(curve, bandwidth, gpus, through);
+double tperf_link_stream(const tperf_link_curve *curve, bool all_reduce, double bandwidth,
+                         double gpus, double through, double bytes, bool *adds) {
+    double ring = ring_stream(curve, bandwidth, gpus, through), stream = ring;
+    if (all_reduce && gpus > 4 && curve->in_network > 0)
+        stream = fmin(switch_stream(curve, bandwidth, gpus, bytes), ring);
+    if (adds) *adds = stream < ring;
+    return stream;
 }
 
-double tperf_link_stream(const tperf_link_curve *curve, bool all_reduce, double bandwidth,
-                         double gpus, double through, double bytes) {
-    return tperf_link_adds(curve, all_reduce, bandwidth, gpus, through, bytes)
-               ? switch_stream(curve, bandwidth, gpus, bytes)
-               : ring_stream(curve, bandwidth, gpus, through);
+double tperf_link_time_of(const tperf_link_curve *curve, bool all_reduce, double bandwidth,
+                          double gpus, double bytes, double stream) {
+    double steps = (all_reduce ? 2 : 1) * (gpus - 1), large = curve->extra_s + stream;
+    double start = curve->latency_s + curve->hop_s * steps;
+    if (!(bytes / gpus <= curve->switch_bytes)) return start + large;
+    double through = through_port(all_reduce, gpus, bytes);
+    return start + fmin(through / (grown(curve, curve->small, gpus) * bandwidth), large);
 }
 
 double tperf_link_time(const tperf_link_curve *curve, bool all_reduce, double bandwidth,
                        double gpus, double bytes) {
-    double steps = (all_reduce ? 2 : 1) * (gpus - 1);
     double through = through_port(all_reduce, gpus, bytes);
-    double large =
-        curve->extra_s + tperf_link_stream(curve, all_reduce, bandwidth, gpus, through, bytes);
-    double small = through / (grown(curve, curve->small, gpus) * bandwidth);
-    return curve->latency_s + curve->hop_s * steps +
-           (bytes / gpus <= curve->switch_bytes ? fmin(small, large) : large);
+    double stream = tperf_link_stream(curve, all_reduce, bandwidth, gpus, through, bytes, NULL);
+    return tperf_link_time_of(curve, all_reduce, bandwidth, gpus, bytes, stream);
 }
 
 double tperf_one_shot_time(const tperf_direct_curve *curve, double bandwidth, double gpus,
