@@ -1082,18 +1082,11 @@
 ---@field norm? "fused"|"copied"|"pytorch" "fused"; "copied", a fused kernel over a copy in fp32, as apex's over `x.float()`; or "pytorch", before 2.8, whose RMSNorm without a compiler is a kernel for every step
 ---@field padded_vocabulary? boolean false: the vocabulary's parts keep their size, and products with rows that do not begin on multiples of 16 bytes are slow (docs/model.md); true: it is padded
 ---@field grouped_kernels? boolean true: the products of a GPU's experts are one kernel (PyTorch's grouped_mm); false: the host launches one for each expert, as TransformerEngine's GroupedLinear does
----@field pytorch_modules? boolean true: layers are PyTorch's own modules, whose kernels an HGX H100's host launches in at most module_calls calls each (docs/model.md); false: a library's, such as TransformerEngine
 ---@field scatter_messages? boolean true: of an activation that tensor-parallel GPUs all hold, each sends a part to the next stage, where they gather it (Megatron-LM's scatter_gather_tensors_in_pipeline); false: each sends all of it
 ---@field megatron_softmax? boolean true: where attention is several kernels, its softmax is Megatron-LM's fused one, which wants a multiple of 4 heads in a GPU's micro-batch and at most 2,048 keys, or else six of PyTorch's
 ---@field weights? "fp32"|"bf16"|"fp16" what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops have them
 ---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled" what cross-entropy keeps and how many bytes it moves: "in-place", the softmax in fp32, whose place the gradient takes (Megatron-LM); "native", that with parts under torch.compile (--cross-entropy-fusion-impl native); "fused", a library's kernels on 16-bit logits (… te, FlashAttention's); "copied", in place of a copy of logits in fp32 (nanotron); "pytorch", F.cross_entropy of logits in fp32; "pytorch-16bit", of logits as they are; "compiled", "pytorch" under torch.compile; unsaid: what "in-place" keeps, in one kernel a pass
----@field compute number by how much the matrix products take longer than timed on their own
----@field attention number the same for fused attention
----@field memory number by how much HBM traffic takes longer than the formulas have it
----@field comm number the same for tensor-parallel and expert-parallel communication
----@field comm_setup? number|string seconds that each of these collectives takes beside (0)
 ---@field switched? boolean true: it was fitted to runs with the switches that their rows tell (lua/tperf/measured/run/switches.lua)
----@field comm_sms? number multiprocessors that a collective takes from kernels beside it (20)
 ---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" what the stack does where a run does not say, as tperf.train has them; likewise
 ---@field overlap_tp? "bulk"|"none"|"ring"|"async" what the stack does where a run does not say, as tperf.train has them; likewise
 ---@field overlap_moe_a2a? boolean switches of what it overlaps
@@ -1104,14 +1097,7 @@
 ---@field overlap_param_gather_with_optimizer_step? boolean three more
 ---@field overlap_p2p? boolean three more
 ---@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), compiled (true: a compiler fuses pointwise ops between kernels), prefill_graphs (whether CUDA graphs cover prompts), delta = "merged" or "separate" (projections of gated delta nets), experts_step = { fp8 =, fp4 = } (seconds that a block of experts takes besides), fused_casts (generations of GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves caches whole), fused_experts and portable_experts (dtypes in which blocks of experts run in fused kernels, or in portable ones), experts_setup (seconds), compile (seconds: see `cold` of tperf.serve), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes), state_dtype ("fp32": of recurrent layers whose model does not say), pooled (true: layers that keep all tokens, a window's or a state have their own blocks), pooled_families, unpooled_families (of which alone, or of which not), swa_full_tokens_ratio (0.8), mamba_full_memory_ratio (0.9), mamba_states (3: for each request that may run), graph_tokens (512: of the largest CUDA graph), estimate = { init_new_token_ratio (0.7), min_new_token_ratio_factor (0.14), new_token_ratio_decay_steps (600), retract_decode_steps (20), clip_max_new_tokens (4096) } (of SGLang's scheduler: docs/serving.md) }
----@field host number|string seconds that the host takes to launch a kernel: no layer's pass is faster than its launches
----@field overlap number part of a pass during which data-parallel traffic is under way, and so hidden
----@field optimizer? number part of the HBM's bandwidth that the optimizer's step reaches (0.7)
 ---@field accumulation? "fused"|"separate" how a micro-batch's weight gradients are added to those kept, or copied to where replicas reduce them: "fused", by the product that makes them (Megatron-LM's gradient_accumulation_fusion); "separate", by a kernel of its own; not given: at no cost
----@field step_calls? number calls of PyTorch once an iteration, while the GPUs wait: the host reads the loss and starts again with empty queues (1200); 0: it does not read the loss after each iteration
----@field message_calls? number calls of PyTorch between a message of the pipeline and the first kernel of the pass that waited for it (30)
----@field pytorch_call? number|string seconds in which an HGX H100's host launches a kernel by a call of PyTorch alone (23 us)
----@field module_calls? number such calls that a layer of PyTorch's own modules makes for an op (3)
 ---@field runs? integer how many published runs it was fitted to
 ---@field error? number half of them are within this part of the measured time, predicted by a fit to others of them
 ---@field spread? number[] nine tenths of them took between spread[1] and spread[2] times the predicted time: the 5 % and 95 % quantiles of measured / predicted
@@ -1123,6 +1109,20 @@
 ---@field gpus? integer[] their range, { from, to }
 ---@field hidden? integer[] their range, { from, to }
 ---@field seq? integer[] their range, { from, to }
+---@field attention number by how much fused attention takes longer than timed on its own
+---@field comm number by how much tensor-parallel and expert-parallel communication takes longer
+---@field comm_setup? number|string seconds that each tensor-parallel or expert-parallel collective takes besides (0)
+---@field comm_sms? number multiprocessors that a collective takes from concurrent kernels, unless it says otherwise (20)
+---@field compute number by how much the matrix products, and all other kernels but fused attention, take longer than timed on their own
+---@field host number|string seconds that the host of an HGX H100 takes to launch a kernel: no layer's pass is faster than its launches
+---@field memory number by how much HBM traffic takes longer than the formulas have it, hidden beside the work or not
+---@field message_calls? number calls of PyTorch between a message of the pipeline and the first kernel of the pass that waited for it (30): the GPU has run out of work by then
+---@field module_calls? number such calls that a layer of PyTorch's own modules makes for an op (3)
+---@field optimizer? number part of the HBM's bandwidth that the optimizer's step reaches (0.7); 0: the step takes no time
+---@field overlap number part of a pass during which data-parallel traffic is under way, and so hidden
+---@field pytorch_call? number|string seconds in which the host of an HGX H100 launches a kernel by a call of PyTorch alone, which no library's module wraps (23 us); 0: in those of host
+---@field pytorch_modules? boolean true: layers are PyTorch's own modules, whose kernels an HGX H100's host launches in at most module_calls calls each (docs/model.md); false: a library's, such as TransformerEngine
+---@field step_calls? number calls of PyTorch once an iteration, while the GPUs wait: the host reads the loss and starts again with empty queues (1200); 0: it does not read the loss after each iteration
 
 ---@class tperf.strategy.define.request
 ---@field attention? string[] the variants of attention it can cut

@@ -178,8 +178,10 @@ local cases = {
       micro_batch = 0, panels = 1, zero = 9, fast = { 1, 1, 1, 1, 1, 1 } })]],
     "sizes must be at least 1" },
   ["pipelines of too many stages"] = { [[
-    again("pipelines", function(a) a[3][1].pp, a[3][1].virtual_stages = 1 << 52, 1 << 52 end)]],
+    again("pipelines", function(a) a[3][1].pp, a[3][1].virtual_stages = 1 << 20, 1 << 20 end)]],
     "a pipeline of more than 1048576 stages" },
+  ["pipelines on too many devices"] = { [[
+    again("pipelines", function(a) a[3][1].pp = 1 << 52 end)]], "'pp' is out of range" },
   ["pipelines with more kinds of layers than the workload"] = { [[
     local p = again("pipelines", function(a) a[1] = { { 8, 100 } } end)
     local s = again("new", function(a)

@@ -55,7 +55,7 @@ local WORLDLY = { "printf", "fprintf", "puts", "fputs", "fopen", "open", "getenv
 
 -- The folder that implements each public header.
 local OWNER = {
-  error = "base", heap = "base", pool = "base", units = "base",
+  error = "base", heap = "base", pool = "base", record = "base", units = "base",
   collective = "machine", efficiency = "machine", system = "machine", rules = "machine",
   grid = "grid", op = "op", price = "price", workload = "plan", plan = "plan", inference = "plan",
   schedule = "schedule", step = "step", search = "search", event = "event", serve = "serve",

@@ -7,15 +7,16 @@ local SETTINGS <const> = {
 }
 
 local ENGINE <const> = {
-  scheduler = "vllm", ranks = 1, stages = 1, receive_interval = 1, batch_wait_steps = 0, mixed_chunk = false,
+  ranks = 1, stages = 1, receive_interval = 1, batch_wait_steps = 0, mixed_chunk = false,
   batch_wait_tokens = 0, max_num_seqs = 4, max_num_batched_tokens = 32,
   max_model_len = 64, block_size = 4, num_blocks = 40,
   long_prefill_token_threshold = 0, draft_method = 0, draft_tokens = 0, replicas = 1, prefix_caching = true,
-  chunked_prefill = true, priority = false, async_scheduling = false, acceptance = 0, fixed = 1, per_token = 0,
-  per_context_token = 0, per_prefill_pair = 0, whole_groups = 0, windowed_groups = 0, window_blocks = 0,
-  state_groups = 0, apart = 0, window = 0, estimate_first = 0.7, estimate_least = 0.14, estimate_steps = 600,
-  estimate_longest = 4096, estimate_ahead = 20,
+  chunked_prefill = true, policy = 0, async_scheduling = false, acceptance = 0,
+  whole_groups = 0, windowed_groups = 0, window_blocks = 0, state_groups = 0, apart = 0, window = 0,
+  estimate_first = 0.7, estimate_least = 0.14, estimate_steps = 600, estimate_longest = 4096, estimate_ahead = 20,
 }
+
+local TIME <const> = { fixed = 1, per_token = 0, per_context_token = 0, per_prefill_pair = 0 }
 
 local function line(x, y) return { x = x or { 1, 8 }, y = y or { 1e-6, 2e-6 } } end
 local function surface(z) return { x = { 1, 8 }, y = { 1, 64 }, z = z or { 1e-6, 2e-6, 3e-6, 4e-6 } } end
@@ -42,10 +43,12 @@ local function request(more) return with({ arrival = 0, prompt = 8, output = 4 }
 
 -- changes: fields of the settings or of the engine; prefill: of another engine that computes the prompts.
 local function served(changes, accepted, requests, load, steps, prefill)
-  local settings, engine = {}, {}
-  for name, value in pairs(changes) do (ENGINE[name] ~= nil and engine or settings)[name] = value end
-  local pool = { engine = with(ENGINE, engine), accepted = accepted, steps = steps }
-  prefill = prefill and { engine = with(ENGINE, prefill) }
+  local settings, engine, time, pool = {}, {}, {}, { scheduler = "vllm", accepted = accepted, steps = steps }
+  for name, value in pairs(changes) do
+    (ENGINE[name] ~= nil and engine or TIME[name] and time or pool[name] and pool or settings)[name] = value
+  end
+  pool.engine, pool.line = with(ENGINE, engine), with(TIME, time)
+  prefill = prefill and { scheduler = "vllm", engine = with(ENGINE, prefill), line = TIME }
   return core.serve(with(SETTINGS, settings), pool, prefill, requests, load)
 end
 
@@ -66,7 +69,7 @@ describe("the core's simulation of serving", function()
 
   for _, case in ipairs {
     { "'max_num_seqs' is out of range", { max_num_seqs = -1 } },
-    { "'max_num_seqs' is out of range", { max_num_seqs = HUGE } },
+    { "'max_num_seqs' must be an integer of 32 bits", { max_num_seqs = HUGE } },
     { "must be at least 1", { max_num_seqs = 0 } },
     { "must be at least 1", { max_num_batched_tokens = 0 } },
     { "'max_model_len' must be from 2", { max_model_len = 1 } },
@@ -84,33 +87,41 @@ describe("the core's simulation of serving", function()
     { "pooled groups must be from 0 to 65536", { state_groups = 65537 } },
     { "pooled groups are vLLM's", { state_groups = 1, scheduler = "sglang" } },
     { "'replicas' must be from 1", { replicas = 0 } },
-    { "'step_time' must not be negative", { fixed = -1 } },
-    { "'step_time' must not be negative", { per_token = -1 } },
-    { "'step_time' must not be negative", { per_context_token = -1 } },
-    { "'step_time' must not be negative", { per_prefill_pair = -1 } },
-    { "a setting is out of range", { draft_method = -1 } },
-    { "a setting is out of range", { draft_method = 4 } },
-    { "a setting is out of range", { routing = -1 } },
-    { "a setting is out of range", { routing = 3 } },
-    { "a setting is out of range", { threads = 0 } },
-    { "a setting is out of range", { threads = 1025 } },
-    { "a setting is out of range", { think = -1 } },
-    { "a setting is out of range", { front_end = -1 } },
-    { "a setting is out of range", { front_end = 1e6 } },
-    { "a setting is out of range", { front_end_token = -1 } },
-    { "a setting is out of range", { front_end_token = 1 } },
-    { "a setting is out of range", { transfer = -1 } },
-    { "a setting is out of range", { transfer = 1e6 } },
-    { "a setting is out of range", { transfer_token = -1 } },
-    { "a setting is out of range", { transfer_token = 1e3 } },
+    { "'fixed' is out of range", { fixed = -1 } },
+    { "'per_token' is out of range", { per_token = -1 } },
+    { "'per_context_token' is out of range", { per_context_token = -1 } },
+    { "'per_prefill_pair' is out of range", { per_prefill_pair = -1 } },
+    { "'draft_method' is out of range", { draft_method = -1 } },
+    { "'draft_method' is out of range", { draft_method = 4 } },
+    { "'routing' is out of range", { routing = -1 } },
+    { "'routing' is out of range", { routing = 3 } },
+    { "'threads' is out of range", { threads = 0 } },
+    { "'threads' is out of range", { threads = 1025 } },
+    { "'think' is out of range", { think = -1 } },
+    { "'front_end' is out of range", { front_end = -1 } },
+    { "'front_end' is out of range", { front_end = 1e6 } },
+    { "'front_end_token' is out of range", { front_end_token = -1 } },
+    { "'front_end_token' is out of range", { front_end_token = 1 } },
+    { "'transfer' is out of range", { transfer = -1 } },
+    { "'transfer' is out of range", { transfer = 1e6 } },
+    { "'transfer_token' is out of range", { transfer_token = -1 } },
+    { "'transfer_token' is out of range", { transfer_token = 1e3 } },
     { "must be a finite number", { transfer_token = 0 / 0 } },
-    { "a setting is out of range", { scheduler = "vllm0" } },
-    { "a setting is out of range", { scheduler = "" } },
+    { "'scheduler' must be the name of one, got vllm0", { scheduler = "vllm0" } },
+    { "'scheduler' must be the name of one, got ", { scheduler = "" } },
+    { "'scheduler' must be the name of one, got 1", { scheduler = 1 } },
+    { "'estimate_first' is out of range", { estimate_first = -0.1 } },
+    { "'estimate_first' is out of range", { estimate_first = 1.1 } },
+    { "'estimate_least' is out of range", { estimate_least = -0.1 } },
+    { "'estimate_least' is out of range", { estimate_least = 1.1 } },
+    { "'estimate_steps' is out of range", { estimate_steps = -1 } },
+    { "'estimate_longest' is out of range", { estimate_longest = -1 } },
+    { "'estimate_ahead' is out of range", { estimate_ahead = -1 } },
     { "'replicas' must be from 1", { replicas = (1 << 20) + 1 } },
     { "replicas x ranks must be at most", { ranks = (1 << 20) + 1 } },
     { "'ranks' is out of range", { ranks = -1 } },
     { "stages of a pipeline must be at most", { stages = 1 << 20 } },
-    { "'pp' is out of range", { stages = -1 } },
+    { "'stages' is out of range", { stages = -1 } },
     { "'seed' must be an integer", { seed = 0.5 } },
     { "'seed' must be an integer", { seed = 1 << 60 } },
     { "'prefix_caching' must be true or false", { prefix_caching = 1 } },
@@ -136,14 +147,13 @@ describe("the core's simulation of serving", function()
     assert.equal(1 + 3, served({ keep = 1 }, nil, { request() }).requests[1].last_token)
   end)
 
-  for what, more in pairs {
-    ["no stage"] = { stages = 0 }, ["too many stages"] = { stages = 1 << 31 }, ["a negative message"] = { send = -1 },
-    ["a negative token's message"] = { send_token = -1 }, ["a negative window"] = { window = -1 },
-    ["an endless window"] = { window = LONGEST + 1 }, ["a negative step"] = { step = -1 },
-    ["a negative request"] = { request = -1 }, ["a negative token"] = { token = -1 },
-  } do
-    it("refuses a table of steps with " .. what, function()
-      refused("a table of steps is out of range", {}, nil, { request() }, nil,
+  for _, more in ipairs { { stages = 0 }, { stages = 1 << 31 }, { send = -1 }, { send_token = -1 }, { window = -1 },
+    { window = LONGEST + 1 }, { step = -1 }, { request = -1 }, { token = -1 }, { even = 0 }, { compile = -1 },
+    { launch = -1 }, { whole_key = -1 }, { whole_each = -1 }, { whole_from = -1 } } do
+    local name, value = next(more)
+    it(("refuses a table of steps with %s = %d"):format(name, value), function()
+      local why = value == 1 << 31 and "must be an integer of 32 bits" or "is out of range"
+      refused(("'%s' %s"):format(name, why), {}, nil, { request() }, nil,
         with(STEPS, { more = with(STEPS.more, more) }))
     end)
   end
@@ -243,7 +253,7 @@ describe("the core's simulation of serving", function()
     ["lack what stands beside"] = { "lacks 'more'", { more = "nil" } },
     ["have a window below 0"] = { "out of range", { more = with(STEPS.more, { window = -1 }) } },
     ["have a window beyond the longest"] = { "out of range", { more = with(STEPS.more, { window = LONGEST + 1 }) } },
-    ["have chunks alone only"] = { "out of range", { chunk_among = "nil" } },
+    ["have chunks alone only"] = { "lacks 'chunk_among'", { chunk_among = "nil" } },
     ["have steps below 0"] = { "out of range", { more = with(STEPS.more, { step = -1 }) } },
     ["have requests below 0"] = { "out of range", { more = with(STEPS.more, { request = -1 }) } },
     ["have tokens below 0"] = { "out of range", { more = with(STEPS.more, { token = -1 }) } },
@@ -300,8 +310,8 @@ describe("the core's simulation of serving", function()
       return served(with({ scheduler = trt, keep = 1 }, changes), nil, requests).requests[2].first_token
     end
     local waiting = { batch_wait_steps = 5, batch_wait_tokens = 20 }
-    assert.equal(4, first_token { priority = true })
-    assert.equal(4, first_token(with(waiting, { priority = true })))
+    assert.equal(4, first_token { policy = 1 })
+    assert.equal(4, first_token(with(waiting, { policy = 1 })))
     assert.equal(4 + 5, first_token(waiting))
   end)
 

@@ -46,29 +46,52 @@ static inline int tperf_picked_kind(const tperf_picked *picked, int kind, int64_
 
 // A way to run a model in a pipeline: the number of stages, the layers on each, the schedule. A schedule's makespan is
 // that of its busiest stage plus a bubble, which is linear in one micro-batch's forward, backward and weight-gradient
-// times on one device.
+// times on one device. A row for each number (tperf/record.h):
+// clang-format off
+#define TPERF_PIPELINE(FIELD)                                                                      \
+    FIELD(INTEGER, pp, "pp", NULL, TPERF_REQUIRED, 1, TPERF_STAGES_MAX, "devices")                 \
+    FIELD(INTEGER, virtual_stages, "virtual_stages", NULL, TPERF_REQUIRED, 1, TPERF_STAGES_MAX,    \
+          "chunks of layers on each device")                                                       \
+    FIELD(INT32, schedule, "schedule", NULL, TPERF_REQUIRED, INT32_MIN, INT32_MAX,                 \
+          "the caller's number; orders candidates that are otherwise equal")                       \
+    FIELD(NUMBER, bubble_forward, "bubble_forward", NULL, TPERF_REQUIRED, -TPERF_ANY, TPERF_ANY,   \
+          "forward passes of the other stages in the bubble")                                      \
+    FIELD(NUMBER, bubble_backward, "bubble_backward", NULL, TPERF_REQUIRED, -TPERF_ANY, TPERF_ANY, \
+          "backward passes, or of the input alone if they are split")                              \
+    FIELD(NUMBER, bubble_weight_grad, "bubble_weight_grad", NULL, TPERF_REQUIRED, -TPERF_ANY, TPERF_ANY, \
+          "weight gradients; below 0: they fill it")                                               \
+    FIELD(NUMBER, split, "split", NULL, TPERF_REQUIRED, -TPERF_ANY, TPERF_ANY,                     \
+          "backward passes on the critical path that are split into their halves: this many")      \
+    FIELD(NUMBER, split_each, "split_each", NULL, TPERF_REQUIRED, -TPERF_ANY, TPERF_ANY,           \
+          "and this many per micro-batch")                                                         \
+    FIELD(NUMBER, pairs, "pairs", NULL, TPERF_REQUIRED, -TPERF_ANY, TPERF_ANY,                     \
+          "overlapped passes on the critical path: this many")                                     \
+    FIELD(NUMBER, pairs_each, "pairs_each", NULL, TPERF_REQUIRED, -TPERF_ANY, TPERF_ANY,           \
+          "and this many per micro-batch")                                                         \
+    FIELD(NUMBER, ways, "ways", NULL, TPERF_REQUIRED, -TPERF_ANY, TPERF_ANY,                       \
+          "messages on the critical path if each travels while its GPUs compute other passes; 0: they do not") \
+    FIELD(INTEGER, min_microbatches, "min_microbatches", NULL, TPERF_REQUIRED, 1, TPERF_ANY,       \
+          "that the schedule needs")                                                               \
+    FIELD(INTEGER, microbatch_multiple, "microbatch_multiple", NULL, TPERF_REQUIRED, 1, TPERF_ANY, \
+          "of which it needs a multiple")                                                          \
+    FIELD(NUMBER, weight_copies, "weight_copies", NULL, TPERF_REQUIRED, -TPERF_ANY, TPERF_ANY,     \
+          "2: a device runs a stage for half of the micro-batches, and its mirror for those that enter at the other end") \
+    FIELD(FLAG, bounds, "bounds", NULL, TPERF_REQUIRED, 0, 1,                                      \
+          "no closed form: only tperf_iteration_least applies, and any passes may overlap")        \
+    FIELD(FLAG, open, "open", NULL, TPERF_REQUIRED, 0, 1,                                          \
+          "no closed form tells its time: it has none, or its chunks are too uneven for it")       \
+    FIELD(FLAG, placed, "placed", NULL, TPERF_REQUIRED, 0, 1,                                      \
+          "the schedule places chunks on devices as tperf_pipeline_split does")                    \
+    FIELD(FLAG, folded, "folded", NULL, TPERF_REQUIRED, 0, 1,                                      \
+          "chunks go down the devices and back up: device 0 has both ends")                        \
+    FIELD(NUMBER, last_in_flight, "last_in_flight", NULL, TPERF_REQUIRED, -TPERF_ANY, TPERF_ANY,   \
+          "peak number of micro-batches whose activations the section `last` keeps")
+// clang-format on
+
+enum { TPERF_STAGES_MAX = 1 << 20 };
+
 typedef struct tperf_pipeline {
-    int64_t pp, virtual_stages; // devices; chunks of layers on each device
-    int schedule;               // the caller's number; orders candidates that are otherwise equal
-    double bubble_forward, bubble_backward, bubble_weight_grad;
-    // Backward passes on the critical path that are split into their halves: this many, and per micro-batch.
-    double split, split_each;
-    // Overlapped passes on the critical path: this many, and per micro-batch.
-    double pairs, pairs_each;
-    // Messages on the critical path if each travels while its GPUs compute other passes; 0: they do not.
-    double ways;
-    int64_t min_microbatches, microbatch_multiple; // the schedule's requirements
-    // 2: a device runs a stage for half of the micro-batches, and its mirror for those that enter at the other end.
-    double weight_copies;
-    // No closed form: only tperf_iteration_least applies, and any passes may overlap.
-    bool bounds;
-    // No closed form tells its time: it has none, or its chunks are too uneven for it.
-    bool open;
-    // The schedule places chunks on devices as tperf_pipeline_split does.
-    bool placed;
-    bool folded; // chunks go down the devices and back up: device 0 has both ends
-    // Peak number of micro-batches whose activations the section `last` keeps.
-    double last_in_flight;
+    TPERF_PIPELINE(TPERF_MEMBER)
     tperf_picked picked;
     int64_t *dealt; // [pp x virtual_stages] layers of each chunk; NULL: even
     size_t n_stages;
@@ -76,6 +99,7 @@ typedef struct tperf_pipeline {
     size_t n_devices; // runs of devices with the same contents and in_flight
     tperf_stage *devices;
 } tperf_pipeline;
+extern const tperf_record tperf_pipeline_record;
 
 // Spreads the layers over pp x virtual_stages chunks as evenly as possible. If they do not divide, the last chunk, the
 // first, the last but one … get one layer fewer, since the ends also hold the head and the embedding. Chunk c is on
@@ -119,43 +143,66 @@ typedef struct tperf_pipeline_time {
     tperf_stage_time busy, others; // of the busiest stage; the average of the others
 } tperf_pipeline_time;
 
-// Bytes per parameter, by what they hold. ZeRO stages (arXiv 1910.02054) shard over the data-parallel group: 1
-// optimizer state, 2 also gradients, 3 also weights.
+// How a model is trained: bytes per parameter, by what they hold, and what a step does besides, a row for each
+// (tperf/record.h). ZeRO stages (arXiv 1910.02054) shard over the data-parallel group: 1 optimizer state, 2 also
+// gradients, 3 also weights.
+// clang-format off
+#define TPERF_TRAINING(FIELD)                                                                      \
+    FIELD(NUMBER, kept_bytes, "kept_bytes", "bytes", TPERF_REQUIRED, 0, TPERF_ANY,                 \
+          "of a parameter between uses (FSDP keeps 4 bytes and gathers 2); 0: as the op has it")   \
+    FIELD(NUMBER, gradient_bytes, "gradient_bytes", "bytes", TPERF_REQUIRED, 0, TPERF_ANY,         \
+          "of a parameter's gradient, kept and reduced")                                           \
+    FIELD(NUMBER, bucket_bytes, "bucket_bytes", "bytes", 0, 0, TPERF_ANY,                          \
+          "of its copy in buckets that replicas exchange; 0: they are the gradients")              \
+    FIELD(NUMBER, optimizer_bytes, "optimizer_bytes", "bytes", TPERF_REQUIRED, 0, TPERF_ANY,       \
+          "of a layer's parameter: master copy and moments")                                       \
+    FIELD(NUMBER, end_optimizer_bytes, "end_optimizer_bytes", "bytes", TPERF_REQUIRED, 0, TPERF_ANY, \
+          "of a parameter of the sections `first` and `last`")                                     \
+    FIELD(NUMBER, narrow_bytes, "narrow_bytes", "bytes", TPERF_REQUIRED, 0, TPERF_ANY,             \
+          "extra, of a parameter that its op has in fewer than 32 bits")                           \
+    FIELD(NUMBER, recompute_layers, "recompute_layers", NULL, TPERF_REQUIRED, 1, TPERF_ANY,        \
+          "layers recomputed together, from one input")                                            \
+    FIELD(NUMBER, workspace_bytes, "workspace_bytes", "bytes", TPERF_REQUIRED, 0, TPERF_ANY,       \
+          "of libraries, on every GPU")                                                            \
+    FIELD(NUMBER, communicator_bytes, "communicator_bytes", "bytes", TPERF_REQUIRED, 0, TPERF_ANY, \
+          "of each group that a GPU belongs to")                                                   \
+    FIELD(FLAG, hide_experts, "hide_experts", NULL, 0, 0, 1,                                       \
+          "overlapped passes hide each other's expert exchanges, and no other collective")         \
+    FIELD(FLAG, delay_grads, "delay_grads", NULL, 0, 0, 1,                                         \
+          "gradients of experts' weights are delayed until their exchange is under way")           \
+    FIELD(FLAG, reduces_whole, "reduces_whole", NULL, 0, 0, 1,                                     \
+          "replicas that shard the optimizer's state alone reduce whole gradients all the same")   \
+    FIELD(NUMBER, broadcast_layers, "broadcast_layers", NULL, 0, 0, TPERF_ANY,                     \
+          "the model's layers, if these replicas own whole matrices, which each owner broadcasts after the step " \
+          "(InternEvo; PyTorch's ZeroRedundancyOptimizer), the largest part being the mean or the largest matrix; " \
+          "0: they gather shards")                                                                 \
+    FIELD(FLAG, overlap_p2p, "overlap_p2p", NULL, 0, 0, 1,                                         \
+          "messages between the stages of interleaved pipelines travel during other passes")       \
+    FIELD(NUMBER, data_overlap, "data_overlap", NULL, TPERF_REQUIRED, 0, 1,                        \
+          "0: data-parallel traffic waits for compute; 1: it hides as well as the software allows") \
+    FIELD(NUMBER, gather_overlap, "gather_overlap", NULL, -1, -TPERF_ANY, 1,                       \
+          "part of a pass that weight gathers may overlap; below 0: as data_overlap and the software say") \
+    FIELD(NUMBER, reduce_overlap, "reduce_overlap", NULL, -1, -TPERF_ANY, 1,                       \
+          "the same of gradient reductions")                                                       \
+    FIELD(NUMBER, bucket, "bucket", NULL, 0, 0, TPERF_ANY,                                         \
+          "parameters in a bucket of either, at least; 0: bucketed by layer")                      \
+    FIELD(NUMBER, bucket_each, "bucket_each", NULL, 0, 0, TPERF_ANY, "and at least this many per replica") \
+    FIELD(FLAG, gather_in_step, "gather_in_step", NULL, 0, 0, 1,                                   \
+          "the first bucket's weights are gathered during the optimizer step")                     \
+    FIELD(NUMBER, offloaded, "offloaded", NULL, TPERF_REQUIRED, 0, 1,                              \
+          "part of the optimizer state that the host keeps and updates")                           \
+    FIELD(NUMBER, iterations, "iterations", NULL, TPERF_REQUIRED, 0, TPERF_ANY,                    \
+          "Newton-Schulz iterations that orthogonalise each matrix's update (Muon); 0: none")      \
+    FIELD(NUMBER, reshards, "reshards", NULL, TPERF_REQUIRED, -TPERF_ANY, TPERF_ANY,               \
+          "above 0: weights gathered by ZeRO 3 for a forward pass are freed after it; else they stay") \
+    FIELD(NUMBER, reserved, "reserved", NULL, TPERF_REQUIRED, 0, TPERF_BELOW(1),                   \
+          "part of the HBM that is kept free, below 1")
+// clang-format on
+
 typedef struct tperf_training {
-    double kept_bytes;     // of a parameter between uses (FSDP keeps 4 bytes and gathers 2);
-                           // 0: as the op has it
-    double gradient_bytes; // of a parameter's gradient, kept and reduced
-    double bucket_bytes; // of its copy in buckets that replicas exchange; 0: they are the gradients
-    double optimizer_bytes;     // of a layer's parameter: master copy and moments
-    double end_optimizer_bytes; // of a parameter of the sections `first` and `last`
-    double narrow_bytes;        // extra, of a parameter that its op has in fewer than 32 bits
-    double recompute_layers;    // layers recomputed together, from one input
-    double workspace_bytes;     // of libraries, on every GPU
-    double communicator_bytes;  // of each group that a GPU belongs to
-    // Overlapped passes hide each other's expert exchanges, and no other collective.
-    bool hide_experts;
-    bool delay_grads; // of experts' weights, until their exchange is under way
-    // Replicas that shard the optimizer's state alone reduce whole gradients all the same.
-    bool reduces_whole;
-    // The model's layers, if these replicas own whole matrices, which each owner broadcasts after the step (InternEvo;
-    // PyTorch's ZeroRedundancyOptimizer). The largest part is the mean or the largest matrix. 0: they gather shards.
-    double broadcast_layers;
-    bool overlap_p2p; // messages between the stages of interleaved pipelines travel beside passes
-    // 0: data-parallel traffic waits for compute; 1: it hides as well as the software allows.
-    double data_overlap;
-    // The same for weight gathers and gradient reductions: the fraction of a pass that they may overlap; below 0: as
-    // data_overlap and the software say.
-    double gather_overlap, reduce_overlap;
-    // Parameters in a bucket of either: at least this many, and this many per replica; 0: bucketed by layer.
-    double bucket, bucket_each;
-    bool gather_in_step; // the first bucket's weights are gathered during the optimizer step
-    double offloaded; // fraction of the optimizer state that the host keeps and updates, in [0, 1]
-    // Newton-Schulz iterations that orthogonalise each matrix's update (Muon); 0: none.
-    double iterations;
-    // 1: weights gathered by ZeRO 3 for a forward pass are freed after it; 0: they stay.
-    double reshards;
-    double reserved; // fraction of the HBM that is kept free, in [0, 1)
+    TPERF_TRAINING(TPERF_MEMBER)
 } tperf_training;
+extern const tperf_record tperf_training_record;
 
 // How messages between stages lengthen passes. Sources: docs/model.md section 5.2.
 typedef enum tperf_sending {

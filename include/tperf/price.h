@@ -4,45 +4,85 @@
 #define TPERF_PRICE_H
 
 #include "tperf/op.h"
+#include "tperf/record.h"
 
-// The overhead that a software stack adds to the machine. lua/tperf/describe/software.lua documents every field.
+// Where a fact of a software stack comes from: a number of its profile (software/*.yaml) that fits to runs change, one
+// that they do not, or other fields of the profile and the question.
+typedef enum tperf_fact_from { TPERF_FITTED, TPERF_STATED, TPERF_DERIVED } tperf_fact_from;
+
+// The overhead that a software stack adds to the machine, a row for each fact (tperf/record.h):
+//   FACT(type, member, name, unit, initial, low, high, doc, from, usual)
+// initial: of formulas alone; usual: of a profile that does not state it. Rates are relative to the same kernels timed in
+// isolation.
+// pytorch_call: an adapter of nn.Linear modules made a frozen product's two passes 218 us longer on the host of an H100
+// and 198 us on that of an H200 (PyTorch 2.11), or 23 us for each of its 9 launches. module_calls: a forward pass of
+// Megatron-LM's layer, 14 ops, makes 45 (counted by PyTorch 1.13's profiler).
+// clang-format off
+#define TPERF_SOFTWARE(FACT)                                                                       \
+    FACT(NUMBER, compute, "compute", NULL, 1, 0.1, 20,                                             \
+         "by how much the matrix products, and all other kernels but fused attention, take longer than timed on their own", \
+         FITTED, TPERF_REQUIRED)                                                                   \
+    FACT(NUMBER, attention, "attention", NULL, 1, 0.1, 20,                                         \
+         "by how much fused attention takes longer than timed on its own", FITTED, TPERF_REQUIRED)                                   \
+    FACT(NUMBER, memory, "memory", NULL, 1, 0, 20,                                                 \
+         "by how much HBM traffic takes longer than the formulas have it, hidden beside the work or not", \
+         FITTED, TPERF_REQUIRED)                                                                   \
+    FACT(NUMBER, comm, "comm", NULL, 1, 0, 20,                                                     \
+         "by how much tensor-parallel and expert-parallel communication takes longer", FITTED, TPERF_REQUIRED) \
+    FACT(NUMBER, host_s, "host", "s", 0, 0, 1,                                                     \
+         "seconds that the host of an HGX H100 takes to launch a kernel: no layer's pass is faster than its launches", \
+         FITTED, TPERF_REQUIRED)                                                                   \
+    FACT(NUMBER, overlap, "overlap", NULL, 1, 0, 1,                                                \
+         "part of a pass during which data-parallel traffic is under way, and so hidden",          \
+         FITTED, TPERF_REQUIRED)                                                                   \
+    FACT(NUMBER, optimizer, "optimizer", NULL, 0, 0, 1,                                            \
+         "part of the HBM's bandwidth that the optimizer's step reaches (0.7); 0: the step takes no time", \
+         STATED, 0.7)                                                                              \
+    FACT(NUMBER, comm_setup_s, "comm_setup", "s", 0, 0, 1,                                         \
+         "seconds that each tensor-parallel or expert-parallel collective takes besides (0)", STATED, 0)                    \
+    FACT(NUMBER, comm_units, "comm_sms", NULL, 0, 0, 1024,                                         \
+         "multiprocessors that a collective takes from concurrent kernels, unless it says otherwise (20)", \
+         STATED, 20)                                                                               \
+    FACT(FLAG, pytorch_modules, "pytorch_modules", NULL, 0, 0, 1,                                  \
+         "true: layers are PyTorch's own modules, whose kernels an HGX H100's host launches in at most module_calls " \
+         "calls each (docs/model.md); false: a library's, such as TransformerEngine", STATED, 0)   \
+    FACT(NUMBER, pytorch_call_s, "pytorch_call", "s", 0, 0, 1,                                     \
+         "seconds in which the host of an HGX H100 launches a kernel by a call of PyTorch alone, which no library's " \
+         "module wraps (23 us); 0: in those of host", STATED, 23e-6)                               \
+    FACT(NUMBER, module_calls, "module_calls", NULL, 0, 0, 1e6,                                    \
+         "such calls that a layer of PyTorch's own modules makes for an op (3)", STATED, 3)        \
+    FACT(NUMBER, step_calls, "step_calls", NULL, 0, 0, 1e6,                                        \
+         "calls of PyTorch once an iteration, while the GPUs wait: the host reads the loss and starts again with " \
+         "empty queues (1200); 0: it does not read the loss after each iteration", STATED, 1200)   \
+    FACT(NUMBER, message_calls, "message_calls", NULL, 0, 0, 1e6,                                  \
+         "calls of PyTorch between a message of the pipeline and the first kernel of the pass that waited for it (30): " \
+         "the GPU has run out of work by then", STATED, 30)                                        \
+    FACT(INTEGER, flash, "flash", NULL, 0, 0, 2,                                                   \
+         "which FlashAttention fused attention is, 1 or 2; 0: the GPU's fastest kernel", DERIVED, 0) \
+    FACT(FLAG, accumulates, "accumulates", NULL, 0, 0, 1,                                          \
+         "whether gradients of a micro-batch are added to those kept, or copied to where replicas reduce them", \
+         DERIVED, 0)                                                                               \
+    FACT(FLAG, fused_accumulation, "fused_accumulation", NULL, 0, 0, 1,                            \
+         "whether the product that makes gradients adds them (Megatron-LM's gradient_accumulation_fusion), not a " \
+         "kernel of its own", DERIVED, 0)                                                          \
+    FACT(NUMBER, gradient_bytes, "gradient_bytes", "bytes", 0, 0, 8,                               \
+         "of a parameter's gradient, as the question keeps it; 0: nothing is trained", DERIVED, 0)
+// clang-format on
+
 typedef struct tperf_software {
-    // Seconds of work of kernels other than fused attention, relative to the same kernels timed in isolation.
-    double compute;
-    double attention; // the same for fused attention
-    int64_t flash; // which FlashAttention fused attention is, 1 or 2; 0: the GPU's fastest kernel
-    double memory; // the same for HBM traffic, hidden beside the work or not
-    double comm;   // the same for collectives within layers
-    double comm_setup_s; // seconds added to each of them
-    // Seconds for the host of an HGX H100 to launch a kernel: no layer's pass is faster than its launches.
-    double host_s;
-    bool
-        pytorch_modules; // layers are PyTorch's own: they launch in module_calls such calls at most
-    // Seconds in which that host launches a kernel by a call of PyTorch alone, which no library's module wraps; 0: in
-    // host_s. And how many of these a layer of PyTorch's own modules makes for an op.
-    double pytorch_call_s, module_calls;
-    double overlap; // fraction of a pass that data-parallel traffic may overlap, [0, 1]
-    // Multiprocessors that a collective takes from concurrent kernels, unless it says otherwise.
-    double comm_units;
-    // Fraction of the HBM's bandwidth that the optimizer step reaches; 0: the step takes no time.
-    double optimizer;
-    // Calls of PyTorch once an iteration, while the GPUs wait: the host reads the loss, and starts again with empty
-    // queues.
-    double step_calls;
-    // Calls of PyTorch between a message of the pipeline and the first kernel of the pass that waited for it: the GPU has
-    // run out of work by then.
-    double message_calls;
-    // Whether gradients of a micro-batch are added to those kept, or copied to where replicas reduce them; and whether
-    // the product that makes them adds them (Megatron-LM's gradient_accumulation_fusion), not a kernel of its own.
-    bool accumulates, fused_accumulation;
-    // Of a parameter's gradient, as the question keeps it; 0: nothing is trained.
-    double gradient_bytes;
+    TPERF_SOFTWARE(TPERF_MEMBER)
 } tperf_software;
 
-// Kernels as fast as in isolation, free launches, and no optimizer step.
-extern const tperf_software tperf_software_none;
+extern const tperf_record tperf_software_record;
+// By the record's rows: `from` and `usual`.
+typedef struct tperf_fact {
+    tperf_fact_from from;
+    double usual;
+} tperf_fact;
+extern const tperf_fact tperf_software_facts[];
 
-tperf_status tperf_software_validate(const tperf_software *software, tperf_error *error);
+// Every fact's initial value: kernels as fast as in isolation, free launches, and no optimizer step.
+extern const tperf_software tperf_software_none;
 
 // Makes a system one as this software runs it: with its kernels of attention; in training, at the clock that lasts.
 // Twice is as once.

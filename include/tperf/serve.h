@@ -12,6 +12,7 @@
 #include "tperf/error.h"
 #include "tperf/heap.h"
 #include "tperf/pool.h"
+#include "tperf/record.h"
 
 // --- the engine ---
 
@@ -53,59 +54,94 @@ const tperf_scheduler *tperf_scheduler_named(const char *name);
 typedef enum tperf_draft_method {
     TPERF_DRAFT_NONE,
     TPERF_DRAFT_NGRAM,
-    TPERF_DRAFT_MODEL, // looks `tokens` slots ahead in the cache
-    TPERF_DRAFT_EAGLE, // likewise, and recomputes the last block of a cached prefix
+    TPERF_DRAFT_MODEL,
+    TPERF_DRAFT_EAGLE,
 } tperf_draft_method;
+
+// A row for each setting (tperf/record.h), under the names of vLLM's V1 scheduler. SGLang calls max_num_batched_tokens
+// chunked_prefill_size and max_num_seqs max_running_requests; TensorRT-LLM has max_num_tokens and max_batch_size.
+#define TPERF_MEMBER_QUEUE_POLICY tperf_queue_policy
+#define TPERF_TYPE_QUEUE_POLICY   TPERF_TYPE_INT32
+#define TPERF_MEMBER_DRAFT_METHOD tperf_draft_method
+#define TPERF_TYPE_DRAFT_METHOD   TPERF_TYPE_INT32
+#define TPERF_COUNT(FIELD, member, name, doc)                                                      \
+    FIELD(INT32, member, name, NULL, TPERF_REQUIRED, 0, INT32_MAX, doc)
+// clang-format off
+#define TPERF_DRAFTING(FIELD)                                                                      \
+    FIELD(DRAFT_METHOD, method, "draft_method", NULL, TPERF_REQUIRED, 0, TPERF_DRAFT_EAGLE, "0: no drafts") \
+    TPERF_COUNT(FIELD, tokens, "draft_tokens", "drafts after each step that produced a token")     \
+    FIELD(NUMBER, acceptance, "acceptance", NULL, TPERF_REQUIRED, -TPERF_ANY, TPERF_ANY,           \
+          "probability that a draft is accepted, if all before it are")
+#define TPERF_ESTIMATE(FIELD)                                                                      \
+    FIELD(NUMBER, first, "estimate_first", NULL, TPERF_REQUIRED, 0, 1,                             \
+          "part of the running requests' remaining tokens for which room is kept")                 \
+    FIELD(NUMBER, least, "estimate_least", NULL, TPERF_REQUIRED, 0, 1,                             \
+          "to what part of it decodes take that ...")                                              \
+    TPERF_COUNT(FIELD, steps, "estimate_steps", "... in so many steps; 0 means 1")                 \
+    TPERF_COUNT(FIELD, longest, "estimate_longest", "tokens expected of an answer to come, at most") \
+    TPERF_COUNT(FIELD, ahead, "estimate_ahead",                                                    \
+                "after a retraction, the part is that which running answers have reached so many tokens on")
+#define TPERF_POOLED(FIELD)                                                                        \
+    TPERF_COUNT(FIELD, whole, "whole_groups", "groups that take as many blocks as the first")      \
+    TPERF_COUNT(FIELD, windowed, "windowed_groups", "groups whose layers have a window")           \
+    TPERF_COUNT(FIELD, window_blocks, "window_blocks", "the most that each of these takes")        \
+    TPERF_COUNT(FIELD, states, "state_groups", "groups with a state per request: a block each")    \
+    TPERF_COUNT(FIELD, apart, "apart",                                                             \
+                "SGLang: blocks of a pool of the windowed groups' own; 0: all share one")          \
+    TPERF_COUNT(FIELD, window, "window",                                                           \
+                "keys that layers of the first group see: blocks before them are free; 0: all keys")
+#define TPERF_ENGINE(FIELD)                                                                        \
+    TPERF_COUNT(FIELD, max_num_seqs, "max_num_seqs", "requests running at a time, at least 1")     \
+    TPERF_COUNT(FIELD, max_num_batched_tokens, "max_num_batched_tokens",                           \
+                "a step's token budget, at least 1")                                               \
+    TPERF_COUNT(FIELD, max_model_len, "max_model_len", "prompt and output together, at least 2")   \
+    TPERF_COUNT(FIELD, block_size, "block_size", "tokens per block of the KV cache, at least 1")   \
+    TPERF_COUNT(FIELD, num_blocks, "num_blocks",                                                   \
+                "vLLM's num_gpu_blocks, one more than usable; 0: no limit")                        \
+    TPERF_COUNT(FIELD, long_prefill_token_threshold, "long_prefill_token_threshold",               \
+                "most tokens of a request in a step; 0: off")                                      \
+    FIELD(FLAG, prefix_caching, "prefix_caching", NULL, TPERF_REQUIRED, 0, 1, "needs num_blocks")  \
+    FIELD(FLAG, chunked_prefill, "chunked_prefill", NULL, TPERF_REQUIRED, 0, 1,                    \
+          "else max_num_batched_tokens should be at least max_model_len")                          \
+    FIELD(FLAG, mixed_chunk, "mixed_chunk", NULL, TPERF_REQUIRED, 0, 1,                            \
+          "SGLang: steps of prefills take the decodes along")                                      \
+    FIELD(FLAG, async_scheduling, "async_scheduling", NULL, TPERF_REQUIRED, 0, 1,                  \
+          "a step's batch is formed when the previous step begins")                                \
+    TPERF_COUNT(FIELD, receive_interval, "receive_interval",                                       \
+                "steps between checks for new requests while some run; 0 means 1")                 \
+    TPERF_COUNT(FIELD, batch_wait_steps, "batch_wait_steps",                                       \
+                "TensorRT-LLM: steps that prompts wait for more of them while others decode ...")  \
+    TPERF_COUNT(FIELD, batch_wait_tokens, "batch_wait_tokens",                                     \
+                "... until a step would have this many tokens; 0: no wait")                        \
+    FIELD(QUEUE_POLICY, policy, "policy", NULL, TPERF_REQUIRED, 0, TPERF_QUEUE_PRIORITY,           \
+          "the order of waiting requests")
+// clang-format on
 
 // Speculative decoding. Of the drafts of a request's v-th verification (from 0), accepted[(request + v) % n_accepted]
 // are accepted; without that pattern each one in turn is accepted with probability `acceptance`, until one is rejected.
+// TPERF_DRAFT_MODEL looks `tokens` slots ahead in the cache; TPERF_DRAFT_EAGLE does likewise, and recomputes the last
+// block of a cached prefix.
 typedef struct tperf_drafting {
-    tperf_draft_method method;
-    int32_t tokens; // drafts after each step that produced a token
+    TPERF_DRAFTING(TPERF_MEMBER)
     const int32_t *accepted;
     size_t n_accepted;
-    double acceptance;
     uint64_t seed;
 } tperf_drafting;
 
-// Groups of layers that take blocks beside the first, in which each block_size tokens of a request take a block.
+// Groups of layers that take blocks besides the first, in which each block_size tokens of a request take a block.
 // Zeroed: there are none.
 typedef struct tperf_pooled {
-    int32_t whole;         // groups that take as many as the first
-    int32_t windowed;      // groups whose layers have a window
-    int32_t window_blocks; // the most that each of these takes
-    int32_t states;        // groups with a state per request: a block each
-    int32_t apart;         // SGLang: blocks of a pool of the windowed groups' own; 0: all share one
-    int32_t
-        window; // keys that layers of the first group see: blocks before them are free; 0: all keys
+    TPERF_POOLED(TPERF_MEMBER)
 } tperf_pooled;
 
-// What SGLang's scheduler expects answers to need: room is kept for `first` of the running ones' remaining tokens, a part
-// that decodes take to `least` of it in `steps` steps. Of an answer still to come it expects `longest` tokens at most;
-// after a retraction, the part that running answers have reached `ahead` tokens on.
+// What SGLang's scheduler expects answers to need.
 typedef struct tperf_estimate {
-    double first, least;
-    int32_t steps, longest, ahead; // steps: 0 means 1
+    TPERF_ESTIMATE(TPERF_MEMBER)
 } tperf_estimate;
 
-// Settings of vLLM's V1 scheduler, under its names. SGLang calls max_num_batched_tokens chunked_prefill_size and
-// max_num_seqs max_running_requests; TensorRT-LLM has max_num_tokens and max_batch_size.
 typedef struct tperf_engine {
-    const tperf_scheduler *scheduler; // NULL: vLLM's
-    int32_t max_num_seqs;             // requests running at a time, at least 1
-    int32_t max_num_batched_tokens;   // a step's token budget, at least 1
-    int32_t max_model_len;            // prompt and output together, at least 2
-    int32_t block_size;               // tokens per block of the KV cache, at least 1
-    int32_t num_blocks;               // vLLM's num_gpu_blocks, one more than usable; 0: no limit
-    int32_t long_prefill_token_threshold; // most tokens of a request in a step; 0: off
-    bool prefix_caching;                  // needs num_blocks
-    bool chunked_prefill;      // else max_num_batched_tokens should be at least max_model_len
-    bool mixed_chunk;          // SGLang: steps of prefills take the decodes along
-    bool async_scheduling;     // a step's batch is formed when the previous step begins
-    int32_t receive_interval;  // steps between checks for new requests while some run; 0 means 1
-    int32_t batch_wait_steps;  // TensorRT-LLM: steps that prompts wait beside decodes ...
-    int32_t batch_wait_tokens; // ... until a step would have this many tokens; 0: no wait
-    tperf_queue_policy policy;
+    const tperf_scheduler *scheduler; // NULL: vLLM's. No row: it is code, which callers name
+    TPERF_ENGINE(TPERF_MEMBER)
     tperf_estimate estimate; // SGLang's
     tperf_drafting drafting;
     tperf_pooled pooled;
@@ -131,6 +167,7 @@ typedef struct tperf_prefill_chunk {
 } tperf_prefill_chunk;
 
 #define TPERF_MOST_SHAPES 31
+#define TPERF_LONGEST     (1 << 29) // tokens of a prompt, an answer, a window
 
 // The duration of a step, in ticks: any function of the work, such as a line, a table or a priced step.
 // chunks[work->prefills]: one per prefill. A step that computes anything takes at least one tick. Called from several
@@ -164,13 +201,40 @@ typedef struct tperf_step_grid {
     const double *x, *y, *z; // z[nx][ny]
 } tperf_step_grid;
 
+#define TPERF_SECONDS(FIELD, member, name, doc)                                                    \
+    FIELD(NUMBER, member, name, "s", TPERF_REQUIRED, 0, TPERF_ANY, doc)
+// clang-format off
+#define TPERF_WHOLE_CACHES(FIELD)                                                                  \
+    TPERF_SECONDS(FIELD, key, "whole_key",                                                         \
+                  "of a unit for a key, in all layers; 0: caches are cut evenly")                  \
+    TPERF_SECONDS(FIELD, each, "whole_each", "of all units for a key that every query head reads") \
+    FIELD(NUMBER, from, "whole_from", NULL, TPERF_REQUIRED, 0, TPERF_ANY,                          \
+          "decodes, padded to a graph, from which on caches stay whole without prefills")          \
+    FIELD(NUMBER, late, "whole_late", NULL, TPERF_REQUIRED, 0, 1,                                  \
+          "part that shows of what the longest cache takes beyond one of mean length")
+#define TPERF_STEP_TABLE(FIELD)                                                                    \
+    FIELD(FLAG, separate, "separate", NULL, TPERF_REQUIRED, 0, 1,                                  \
+          "attention of decodes is a kernel of its own in steps with prefills, too")               \
+    FIELD(INT32, stages, "stages", NULL, TPERF_REQUIRED, 1, INT32_MAX,                             \
+          "of a pipeline, which share the layers; the last has the rows")                          \
+    TPERF_SECONDS(FIELD, send, "send", "between two stages, per batch ...")                        \
+    TPERF_SECONDS(FIELD, send_token, "send_token", "... and per token")                            \
+    TPERF_SECONDS(FIELD, host_step, "step", "added by the host, per step ...")                     \
+    TPERF_SECONDS(FIELD, host_request, "request", "... per request in it ...")                     \
+    TPERF_SECONDS(FIELD, host_token, "token", "... and per token")                                 \
+    TPERF_SECONDS(FIELD, launch, "launch",                                                         \
+                  "for the host to launch all kernels of a step without a graph")                  \
+    FIELD(FLAG, eager_prefills, "eager_prefills", NULL, TPERF_REQUIRED, 0, 1,                      \
+          "no graph covers a step with prefills; else only steps within the sizes of `graphs`")    \
+    FIELD(INT32, window, "window", NULL, TPERF_REQUIRED, 0, TPERF_LONGEST, "tperf_step_time's")    \
+    FIELD(INT32, even, "even", NULL, TPERF_REQUIRED, 1, INT32_MAX, "likewise")                     \
+    TPERF_SECONDS(FIELD, compile, "compile", "likewise")
+// clang-format on
+
 // Decoding by kernels that leave caches whole (FlashAttention 2): a unit reads a cache alone, key by key, so that the
 // longest may end last. In a step with prefills or drafts, every query head reads its cache by itself.
 typedef struct tperf_whole_caches {
-    double key;  // seconds of a unit for a key, in all layers; 0: caches are cut evenly
-    double each; // seconds of all units for a key that every query head reads
-    double from; // decodes, padded to a graph, from which on caches stay whole without prefills
-    double late; // part that shows of what the longest cache takes beyond one of mean length
+    TPERF_WHOLE_CACHES(TPERF_MEMBER)
 } tperf_whole_caches;
 
 // Seconds of an engine's step, priced from its model's workload: work that sees all tokens alike, the sampled rows, and
@@ -182,18 +246,13 @@ typedef struct tperf_step_table {
     tperf_line decode_tokens, prefill_tokens; // seconds by tokens, as if all were of one kind
     tperf_line rows;                          // the final norm and head, by rows
     tperf_step_grid decode, decode_window;    // attention, by decodes and mean keys
-    tperf_whole_caches whole;                 // of kernels that leave caches whole
-    tperf_step_grid chunk,
-        chunk_among;         // by a prefill's tokens and those before: alone; beside others
-    bool separate;           // decode attention is a separate kernel, also beside prefills
-    int32_t stages;          // of a pipeline, which share the layers; the last has the rows
-    double send, send_token; // seconds between two stages: per batch, and per token
-    double host_step, host_request, host_token; // seconds added by the host
-    double launch; // seconds for the host to launch all kernels of a step without a graph
-    // No graph covers a step with prefills; else only steps within the sizes of `graphs`.
-    bool eager_prefills;
+    // By a prefill's tokens and those before: alone; among others.
+    tperf_step_grid chunk, chunk_among;
+    tperf_whole_caches whole;
+    TPERF_STEP_TABLE(TPERF_MEMBER)
     double ticks_per_second;
 } tperf_step_table;
+extern const tperf_record tperf_step_table_record; // with the fields of `whole`
 
 double tperf_step_table_seconds(const tperf_step_table *table, const tperf_step_work *work,
                                 const tperf_prefill_chunk *chunks);
@@ -213,7 +272,6 @@ typedef struct tperf_segment {
 } tperf_segment;
 
 #define TPERF_ANSWERS 1000000
-#define TPERF_LONGEST (1 << 29)
 
 typedef struct tperf_requests {
     size_t n;                 // below 2^31
@@ -234,12 +292,17 @@ typedef enum tperf_route_policy {
 
 // Identical engines. Each rank has its own queue and cache; `ranks` of them make a replica, whose steps begin together
 // and last as long as the slowest (attention data parallelism: the ranks share their experts).
+#define TPERF_SERVE_POOL(FIELD)                                                                    \
+    TPERF_COUNT(FIELD, replicas, "replicas", "at least 1")                                         \
+    TPERF_COUNT(FIELD, ranks, "ranks", "at least 1; 0 means 1")                                    \
+    TPERF_COUNT(FIELD, stages, "stages", "of a pipeline, hence batches in flight; 0 means 1")
+
 typedef struct tperf_serve_pool {
+    TPERF_SERVE_POOL(TPERF_MEMBER)
     tperf_engine engine;
     tperf_step_time step_time;
-    int32_t replicas, ranks; // at least 1; 0 ranks means 1
-    int32_t stages;          // pipeline stages, hence batches in flight; 0 means 1
 } tperf_serve_pool;
+extern const tperf_record tperf_serve_pool_record; // with the fields of its engine
 
 // A pool that prefills for the main one: requests start here and move over, with their KV cache, once they have their
 // first token. The transfer takes `ticks`, plus ticks_per_token for each prompt token.

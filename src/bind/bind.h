@@ -78,6 +78,8 @@ int tperf_bind_communicate(lua_State *L); // op:communicate
 int tperf_bind_ops_on_line(lua_State *L); // op.on_line
 int tperf_bind_ops_equal(lua_State *L);   // op.equal
 void tperf_bind_pipelines(lua_State *L);
+void tperf_bind_records(lua_State *L);
+void tperf_bind_reread(lua_State *L);
 void tperf_bind_platforms(lua_State *L);
 void tperf_bind_jobs(lua_State *L);
 // tperf.core.keep(rules): reads rules that nothing will change once, for all later uses.

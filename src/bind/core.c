@@ -182,6 +182,8 @@ static const struct {
     {"workload", tperf_bind_workload},
     {"op", tperf_bind_op},
     {"pipelines", tperf_bind_pipelines},
+    {"record", tperf_bind_records},
+    {"reread", tperf_bind_reread},
     {"platform", tperf_bind_platforms},
     {"job", tperf_bind_jobs},
     {"keep", tperf_bind_keep},

@@ -8,8 +8,13 @@
 
 #include "bind/bind.h"
 
-static const char *const expected[] = {"an integer", "a finite number", "true or false", "a name",
-                                       "a value"};
+enum { RECORD_FIELDS = 64 }; // at most: tperf_fields_read notes those given in a word
+
+static const char *const expected[] = {
+    [TPERF_FIELD_INTEGER] = "an integer", [TPERF_FIELD_NUMBER] = "a finite number",
+    [TPERF_FIELD_FLAG] = "true or false", [TPERF_FIELD_INT32] = "an integer of 32 bits",
+    [TPERF_FIELD_TEXT] = "a name",        [TPERF_FIELD_ANY] = "a value",
+};
 
 // Pushes the value at an index as text.
 static const char *push_shown(lua_State *L, int index) {
@@ -44,6 +49,13 @@ static bool store(lua_State *L, int index, const tperf_field *field, void *recor
         double value = lua_tonumber(L, index);
         if (!isfinite(value)) return false;
         *(double *)slot = value;
+        return true;
+    }
+    case TPERF_FIELD_INT32: {
+        if (lua_type(L, index) != LUA_TNUMBER) return false;
+        lua_Integer value = lua_tointegerx(L, index, &is_number);
+        if (!is_number || value < INT32_MIN || value > INT32_MAX) return false;
+        *(int32_t *)slot = (int32_t)value;
         return true;
     }
     case TPERF_FIELD_FLAG:
@@ -160,6 +172,63 @@ bool tperf_fields_try(lua_State *L, int index, const tperf_field *fields, void *
         missing &= ~(1UL << (field - fields));
     }
     return missing == 0;
+}
+
+static tperf_field field_of(const tperf_record_field *f) {
+    static const tperf_field_kind kinds[] = {
+        [TPERF_TYPE_NUMBER] = TPERF_FIELD_NUMBER,
+        [TPERF_TYPE_INTEGER] = TPERF_FIELD_INTEGER,
+        [TPERF_TYPE_INT32] = TPERF_FIELD_INT32,
+        [TPERF_TYPE_FLAG] = TPERF_FIELD_FLAG,
+    };
+    return (tperf_field){f->name, kinds[f->type], f->offset, isnan(f->initial)};
+}
+
+static void check_bounds(lua_State *L, const tperf_record *record, const void *of) {
+    tperf_error error;
+    if (tperf_record_check(record, of, &error) != TPERF_OK) tperf_bind_raise(L, &error);
+}
+
+void tperf_record_take(lua_State *L, int index, const tperf_record *record, void *of) {
+    index = lua_absindex(L, index);
+    memset(of, 0, record->size);
+    for (const tperf_record_field *f = record->fields; f->name; f++) {
+        tperf_field field = field_of(f);
+        if (tperf_bind_raw_field(L, index, f->name) == LUA_TNIL)
+            tperf_bind_fail(L, "%s: '%s' is missing", record->name, f->name);
+        if (!store(L, -1, &field, of)) fail_value(L, record->name, &field, -1);
+        lua_pop(L, 1);
+    }
+    check_bounds(L, record, of);
+}
+
+void tperf_record_read(lua_State *L, int index, const tperf_record *record, void *of) {
+    tperf_field fields[RECORD_FIELDS + 1];
+    int n = 0;
+    for (const tperf_record_field *f = record->fields; f->name && n < RECORD_FIELDS; f++)
+        fields[n++] = field_of(f);
+    fields[n] = (tperf_field){0};
+    tperf_record_init(record, of);
+    tperf_fields_read(L, index, record->name, fields, of);
+    check_bounds(L, record, of);
+}
+
+void tperf_record_push(lua_State *L, const tperf_record *record, const void *of) {
+    enum { MORE = 3 };
+    int n = MORE;
+    for (const tperf_record_field *f = record->fields; f->name; f++)
+        n++;
+    lua_createtable(L, 0, n);
+    for (const tperf_record_field *f = record->fields; f->name; f++) {
+        double value = tperf_record_get(f, of);
+        if (f->type == TPERF_TYPE_FLAG)
+            lua_pushboolean(L, value != 0);
+        else if (f->type == TPERF_TYPE_NUMBER)
+            lua_pushnumber(L, value);
+        else
+            lua_pushinteger(L, (lua_Integer)value);
+        lua_setfield(L, -2, f->name);
+    }
 }
 
 void tperf_fields_set(lua_State *L, const char *name, double value) {

@@ -6,12 +6,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "tperf/record.h"
+
 typedef enum tperf_field_kind {
     TPERF_FIELD_INTEGER, // int64_t: -2^53 to 2^53, integral floats included
     TPERF_FIELD_NUMBER,  // double, finite
     TPERF_FIELD_FLAG,    // bool
     TPERF_FIELD_TEXT,    // const char *: valid as long as the table
     TPERF_FIELD_ANY,     // not stored: the caller reads it
+    TPERF_FIELD_INT32,   // int32_t
 } tperf_field_kind;
 
 typedef struct tperf_field {
@@ -28,6 +31,15 @@ void tperf_fields_read(lua_State *L, int index, const char *what, const tperf_fi
 
 // The same without raising: false if anything is wrong.
 bool tperf_fields_try(lua_State *L, int index, const tperf_field *fields, void *record);
+
+// The same for a record of the core: sets it to its initial values, reads it and checks its bounds.
+void tperf_record_read(lua_State *L, int index, const tperf_record *record, void *of);
+
+// The same of a table with further fields, which the caller reads, without initial values.
+void tperf_record_take(lua_State *L, int index, const tperf_record *record, void *of);
+
+// Pushes a record as a table, with space for a few more fields.
+void tperf_record_push(lua_State *L, const tperf_record *record, const void *of);
 
 // Sets a field of the table on top of the stack.
 void tperf_fields_set(lua_State *L, const char *name, double value);

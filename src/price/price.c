@@ -5,35 +5,16 @@
 
 #include "base/inlined.h"
 
-const tperf_software tperf_software_none = {
-    .compute = 1, .attention = 1, .memory = 1, .comm = 1, .overlap = 1};
+#define INITIAL(type, member, name, unit, initial, ...) .member = (initial),
+const tperf_software tperf_software_none = {TPERF_SOFTWARE(INITIAL)};
 
-tperf_status tperf_software_validate(const tperf_software *s, tperf_error *error) {
-    const struct {
-        const char *name;
-        double value, low, high;
-    } fields[] = {
-        {"compute", s->compute, 0.1, 20},
-        {"attention", s->attention, 0.1, 20},
-        {"memory", s->memory, 0, 20},
-        {"comm", s->comm, 0, 20},
-        {"host", s->host_s, 0, 1},
-        {"overlap", s->overlap, 0, 1},
-        {"optimizer", s->optimizer, 0, 1},
-        {"comm_setup", s->comm_setup_s, 0, 1},
-        {"comm_sms", s->comm_units, 0, 1024},
-        {"step_calls", s->step_calls, 0, 1e6},
-        {"message_calls", s->message_calls, 0, 1e6},
-        {"pytorch_call", s->pytorch_call_s, 0, 1},
-        {"module_calls", s->module_calls, 0, 1e6},
-        {"gradient_bytes", s->gradient_bytes, 0, 8},
-    };
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        if (!(fields[i].value >= fields[i].low && fields[i].value <= fields[i].high))
-            return tperf_error_set(error, TPERF_INVALID, "software.%s is %g, not from %g to %g",
-                                   fields[i].name, fields[i].value, fields[i].low, fields[i].high);
-    return TPERF_OK;
-}
+#define FIELD(type, member, name, unit, initial, low, high, doc, ...)                              \
+    TPERF_FIELD(tperf_software, type, member, name, unit, initial, low, high, doc),
+static const tperf_record_field fields[] = {TPERF_SOFTWARE(FIELD){0}};
+const tperf_record tperf_software_record = {"software", sizeof(tperf_software), fields};
+
+#define FACT(type, member, name, unit, initial, low, high, doc, from, usual) {TPERF_##from, usual},
+const tperf_fact tperf_software_facts[] = {TPERF_SOFTWARE(FACT)};
 
 void tperf_system_run(tperf_system *system, const tperf_software *software) {
     if (!system->serves) tperf_system_sustain(system);

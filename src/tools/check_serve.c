@@ -85,7 +85,8 @@ int main(void) {
     options[1].pool.engine.prefix_caching = true;
     options[1].keep_requests = options[1].keep_steps = true;
     options[2].pool.engine.policy = TPERF_QUEUE_PRIORITY;
-    options[2].pool.engine.drafting = (tperf_drafting){TPERF_DRAFT_EAGLE, 2, accepted, 5, 0, 0};
+    options[2].pool.engine.drafting = (tperf_drafting){
+        .method = TPERF_DRAFT_EAGLE, .tokens = 2, .accepted = accepted, .n_accepted = 5};
     options[2].concurrency = 30;
     options[3].pool.engine.prefix_caching = true;
     options[3].pool.engine.num_blocks = 30;

@@ -1,6 +1,7 @@
 --- The library's public functions with their parameters and results, from comments and schemas.
 local check = require "tperf.base.check"
 local comments = require "apidoc.comments"
+local core = require "tperf.core"
 local formats = require "apidoc.formats"
 local neutral = require "tperf.base.entry.neutral"
 local schemas = require "apidoc.schemas"
@@ -108,7 +109,7 @@ local function merged_schema(name, f)
   return all
 end
 
-local core_op = require "tperf.core".op
+local core_op = core.op
 local op_fields = core_op.fields()
 
 local function schema_of(name, f)
@@ -145,6 +146,9 @@ local function inherited_fields(name)
   end
   for _, rule in ipairs(name == "tperf.rules" and tperf.rules.describe() or {}) do
     list[rule.name] = { name = rule.name, text = rule.meaning }
+  end
+  for _, fact in ipairs(name == "tperf.software" and core.record "software" or {}) do
+    list[fact.name] = { name = fact.name, text = fact.doc }
   end
   for _, row in ipairs(rows_of(name)) do
     if not row.within then list[row.name] = { name = row.name, text = words_of(row) } end

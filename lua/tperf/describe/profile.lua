@@ -1,6 +1,7 @@
 --- Applies a software profile to a question: defaults of its arguments, terms for the core, and the answer's interval
 -- and warnings, which come from the runs that the profile was fitted to.
 local check = require "tperf.base.check"
+local core = require "tperf.core"
 local refusal = require "tperf.base.refusal"
 local software = require "tperf.base.catalogue".shared((require "tperf.describe.software"))
 local unfit = require "tperf.describe.unfit"
@@ -67,13 +68,14 @@ function runtime.fill(o, given, profile)
   end
 end
 
-local TERMS <const> = { "compute", "attention", "memory", "comm", "host", "overlap", "optimizer",
-  "comm_setup", "comm_sms", "step_calls", "message_calls", "pytorch_modules", "pytorch_call", "module_calls" }
-
 local FLASH <const> = { flash1 = 1, flash2 = 2 }
 
-local UNFITTED <const> = { "optimizer", "comm_setup", "comm_sms", "step_calls", "message_calls", "accumulates",
-  "fused_accumulation", "pytorch_modules", "pytorch_call", "module_calls" }
+-- The names of the facts that the core knows: those that profiles state, and those that fits do not change.
+local TERMS <const>, UNFITTED <const> = {}, {}
+for _, fact in ipairs(core.record "software") do
+  if fact.from ~= "derived" then TERMS[#TERMS + 1] = fact.name end
+  if fact.from ~= "fitted" then UNFITTED[#UNFITTED + 1] = fact.name end
+end
 
 --- The core's tperf_software; nil without a profile.
 ---@param training table?  that of the question, whose gradients are added up

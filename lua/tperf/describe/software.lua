@@ -4,6 +4,7 @@
 local check = require "tperf.base.check"
 local estimate = require "tperf.describe.estimate"
 local catalogue = require "tperf.base.catalogue"
+local core = require "tperf.core"
 local records = require "tperf.describe.model.records"
 local schedulers = require "tperf.describe.schedulers"
 local training = require "tperf.describe.optimizers"
@@ -87,18 +88,13 @@ local schema = {
   norm = check.choice { { "fused", "copied", "pytorch" }, default = "fused" },
   padded_vocabulary = check.boolean { default = true },
   grouped_kernels = check.boolean { default = false },
-  pytorch_modules = check.boolean { default = false },
   scatter_messages = check.boolean { default = false },
   megatron_softmax = check.boolean { default = false },
   gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   weights = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   loss = check.choice { training.losses, optional = true },
-  compute = factor(0.1, 10), attention = factor(0.1, 20), memory = factor(0, 20), comm = factor(0, 20),
-  comm_setup = check.number { min = 0, max = 1, unit = "s", default = 0 }, -- additional seconds per collective
   -- true: fitted to runs with the overlap switches of their rows (lua/tperf/measured/run/switches.lua).
   switched = check.boolean { default = false },
-  -- Multiprocessors that a collective takes from overlapping kernels, unless the collective says so itself.
-  comm_sms = check.number { min = 0, max = 1024, default = 20 },
   -- Defaults of the question's fields with these names.
   moe_dispatcher = check.choice { { "alltoall", "allgather", "deepep", "hybridep" }, optional = true },
   overlap_tp = check.choice { { "bulk", "none", "ring", "async" }, optional = true },
@@ -108,19 +104,7 @@ local schema = {
   overlap_param_gather_with_optimizer_step = check.boolean { optional = true },
   overlap_p2p = check.boolean { optional = true },
   engine = check.record_of(engine, { optional = true }),
-  host = check.number { min = 0, max = 1, unit = "s" }, -- seconds to launch a kernel
-  overlap = factor(0, 1),
-  optimizer = check.number { min = 0, max = 1, default = 0.7 },
   accumulation = check.choice { { "fused", "separate" }, optional = true },
-  step_calls = check.number { min = 0, max = 1e6, default = 1200 },
-  message_calls = check.number { min = 0, max = 1e6, default = 30 },
-  -- Seconds in which the host of an HGX H100 launches a kernel by a call of PyTorch alone, which no library's module
-  -- wraps: an adapter of nn.Linear modules made a frozen product's two passes 218 us longer on the host of an H100 and
-  -- 198 us on that of an H200 (PyTorch 2.11), or 23 us for each of its 9 launches.
-  pytorch_call = check.number { min = 0, max = 1, unit = "s", default = 23e-6 },
-  -- Such calls in which a layer of PyTorch's own modules launches an op at most: a forward pass of Megatron-LM's layer,
-  -- 14 ops, makes 45 (counted by PyTorch 1.13's profiler).
-  module_calls = check.number { min = 0, max = 1e6, default = 3 },
   -- Errors on held-out runs, and properties of the runs. error90: replaced by `spread`.
   runs = check.integer { min = 1, optional = true }, error = factor_or_none, error90 = factor_or_none,
   spread = interval, reach = interval,
@@ -129,6 +113,14 @@ local schema = {
   architectures = check.list(check.string(), { default = {} }),
   gpus = span, hidden = span, seq = span,
 }
+
+-- The facts that the core knows (TPERF_SOFTWARE of include/tperf/price.h, which documents them).
+for _, fact in ipairs(core.record "software") do
+  if fact.from ~= "derived" then
+    schema[fact.name] = fact.kind == "flag" and check.boolean { default = fact.usual }
+      or check.number { min = fact.low, max = fact.high, unit = fact.unit, default = fact.usual }
+  end
+end
 
 -- Earlier names of profiles, without a release.
 local renamed = {
@@ -173,8 +165,6 @@ end
 ---                 multiples of 16 bytes are slow (docs/model.md); true: it is padded
 ---  grouped_kernels   true: the products of a GPU's experts are one kernel (PyTorch's grouped_mm); false: the host
 ---                 launches one for each expert, as TransformerEngine's GroupedLinear does
----  pytorch_modules   true: layers are PyTorch's own modules, whose kernels an HGX H100's host launches in at most
----                 module_calls calls each (docs/model.md); false: a library's, such as TransformerEngine
 ---  scatter_messages   true: of an activation that tensor-parallel GPUs all hold, each sends a part to the next stage,
 ---                 where they gather it (Megatron-LM's scatter_gather_tensors_in_pipeline); false: each sends all of it
 ---  megatron_softmax   true: where attention is several kernels, its softmax is Megatron-LM's fused one, which wants a
@@ -187,14 +177,8 @@ end
 ---                 FlashAttention's); "copied", in place of a copy of logits in fp32 (nanotron); "pytorch",
 ---                 F.cross_entropy of logits in fp32; "pytorch-16bit", of logits as they are; "compiled", "pytorch"
 ---                 under torch.compile; unsaid: what "in-place" keeps, in one kernel a pass
----  compute        by how much the matrix products take longer than timed on their own
----  attention      the same for fused attention
----  memory         by how much HBM traffic takes longer than the formulas have it
----  comm           the same for tensor-parallel and expert-parallel communication
----  comm_setup     seconds that each of these collectives takes beside (0)
 ---  switched       true: it was fitted to runs with the switches that their rows tell
 ---                 (lua/tperf/measured/run/switches.lua)
----  comm_sms       multiprocessors that a collective takes from kernels beside it (20)
 ---  moe_dispatcher, overlap_tp   what the stack does where a run does not say, as tperf.train has them; likewise
 ---  overlap_moe_a2a, delay_wgrad, overlap_grad_reduce, overlap_param_gather   switches of what it overlaps
 ---  overlap_shared_experts, overlap_param_gather_with_optimizer_step, overlap_p2p   three more
@@ -215,18 +199,9 @@ end
 ---                 of the largest CUDA graph), estimate = { init_new_token_ratio (0.7), min_new_token_ratio_factor
 ---                 (0.14), new_token_ratio_decay_steps (600), retract_decode_steps (20), clip_max_new_tokens (4096) }
 ---                 (of SGLang's scheduler: docs/serving.md) }
----  host           seconds that the host takes to launch a kernel: no layer's pass is faster than its launches
----  overlap        part of a pass during which data-parallel traffic is under way, and so hidden
----  optimizer      part of the HBM's bandwidth that the optimizer's step reaches (0.7)
 ---  accumulation   how a micro-batch's weight gradients are added to those kept, or copied to where replicas reduce
 ---                 them: "fused", by the product that makes them (Megatron-LM's gradient_accumulation_fusion);
 ---                 "separate", by a kernel of its own; not given: at no cost
----  step_calls     calls of PyTorch once an iteration, while the GPUs wait: the host reads the loss and starts again
----                 with empty queues (1200); 0: it does not read the loss after each iteration
----  message_calls  calls of PyTorch between a message of the pipeline and the first kernel of the pass that waited for
----                 it (30)
----  pytorch_call   seconds in which an HGX H100's host launches a kernel by a call of PyTorch alone (23 us)
----  module_calls   such calls that a layer of PyTorch's own modules makes for an op (3)
 ---  runs           how many published runs it was fitted to
 ---  error          half of them are within this part of the measured time, predicted by a fit to others of them
 ---  spread         nine tenths of them took between spread[1] and spread[2] times the predicted time: the 5 % and 95 %

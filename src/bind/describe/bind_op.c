@@ -421,7 +421,10 @@ static const luaL_Reg methods[] = {
 
 // fields(): for documentation, the fields of each constructor: { linear = { { name, kind, required } … } … }
 static int fields(lua_State *L) {
-    static const char *const kinds[] = {"integer", "number", "flag", "text"};
+    static const char *const kinds[] = {[TPERF_FIELD_INTEGER] = "integer",
+                                        [TPERF_FIELD_NUMBER] = "number",
+                                        [TPERF_FIELD_FLAG] = "flag",
+                                        [TPERF_FIELD_TEXT] = "text"};
     lua_newtable(L);
     for (const tperf_op_kind *k = tperf_op_kinds; k->what; k++) {
         lua_newtable(L);

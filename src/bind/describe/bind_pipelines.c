@@ -1,9 +1,7 @@
 // bind_pipelines.c: tperf.core.pipelines(runs, has_ends, list, picked) -> pipelines, for a search or one iteration.
 //   runs: list of { kind, layers }: the model's layers in order, kind = a section of its workloads
-//   list: of { pp, virtual_stages, schedule, layers (a list, or nil), bubble_forward, bubble_backward,
-//     bubble_weight_grad, split, split_each, pairs, pairs_each, ways, min_microbatches, microbatch_multiple,
-//     weight_copies, last_in_flight, bounds, open, placed, folded,
-//     in_flight = list of pp numbers }
+//   list: of tables with the fields of TPERF_PIPELINE (tperf/plan.h), layers (a list, or nil) and in_flight (a list of
+//     pp numbers)
 //   picked: nil, or { first, every }: the layers of a chunk that are of twin kinds, see tperf/plan.h
 #include <string.h>
 
@@ -13,7 +11,7 @@
 
 static const char type_name[] = "tperf.pipelines";
 
-enum { LAYERS_MAX = 1 << 20 }; // in a run; stages of a pipeline
+enum { LAYERS_MAX = TPERF_STAGES_MAX }; // in a run
 
 // Its user value keeps the runs alive.
 typedef struct pipelines {
@@ -49,39 +47,6 @@ static int release(lua_State *L) {
         tperf_pipeline_release(&p->list[i]);
     return 0;
 }
-
-typedef struct description {
-    int64_t pp, virtual_stages, schedule, min_microbatches, microbatch_multiple;
-    double bubble_forward, bubble_backward, bubble_weight_grad, split, split_each, pairs,
-        pairs_each, ways, weight_copies, last_in_flight;
-    bool bounds, open, placed, folded;
-} description;
-
-static const tperf_field fields[] = {
-#define FIELD(kind, name)                                                                          \
-    { #name, TPERF_FIELD_##kind, offsetof(description, name), true }
-    FIELD(INTEGER, pp),
-    FIELD(INTEGER, virtual_stages),
-    FIELD(INTEGER, schedule),
-    FIELD(INTEGER, min_microbatches),
-    FIELD(INTEGER, microbatch_multiple),
-    FIELD(NUMBER, bubble_forward),
-    FIELD(NUMBER, bubble_backward),
-    FIELD(NUMBER, bubble_weight_grad),
-    FIELD(NUMBER, split),
-    FIELD(NUMBER, split_each),
-    FIELD(NUMBER, pairs),
-    FIELD(NUMBER, pairs_each),
-    FIELD(NUMBER, ways),
-    FIELD(NUMBER, weight_copies),
-    FIELD(NUMBER, last_in_flight),
-    FIELD(FLAG, bounds),
-    FIELD(FLAG, open),
-    FIELD(FLAG, placed),
-    FIELD(FLAG, folded),
-#undef FIELD
-    {0},
-};
 
 // Pushes a list of numbers as an array.
 static double *push_numbers(lua_State *L, int index, size_t n) {
@@ -158,41 +123,18 @@ static int64_t *read_dealt(lua_State *L, int index, const tperf_heap *heap, int6
 static void read_pipeline(lua_State *L, const pipelines *all, tperf_pipeline *pipeline) {
     int at = lua_gettop(L);
     push_plain(L, at);
-    description d;
-    tperf_fields_read(L, at + 1, "pipeline", fields, &d);
-    if (d.pp < 1 || d.virtual_stages < 1 || d.min_microbatches < 1 || d.microbatch_multiple < 1)
-        tperf_bind_fail(L, "a pipeline's sizes must be at least 1");
-    if (d.pp > LAYERS_MAX || d.virtual_stages > LAYERS_MAX / d.pp)
-        tperf_bind_fail(L, "a pipeline of more than %d stages", LAYERS_MAX);
-    *pipeline = (tperf_pipeline){
-        .pp = d.pp,
-        .virtual_stages = d.virtual_stages,
-        .schedule = (int)d.schedule,
-        .bubble_forward = d.bubble_forward,
-        .bubble_backward = d.bubble_backward,
-        .bubble_weight_grad = d.bubble_weight_grad,
-        .split = d.split,
-        .split_each = d.split_each,
-        .pairs = d.pairs,
-        .pairs_each = d.pairs_each,
-        .ways = d.ways,
-        .min_microbatches = d.min_microbatches,
-        .microbatch_multiple = d.microbatch_multiple,
-        .weight_copies = d.weight_copies,
-        .last_in_flight = d.last_in_flight,
-        .bounds = d.bounds,
-        .open = d.open,
-        .placed = d.placed,
-        .folded = d.folded,
-        .picked = all->picked,
-    };
-    const double *in_flight = push_numbers(L, at + 2, (size_t)d.pp);
+    tperf_record_read(L, at + 1, &tperf_pipeline_record, pipeline);
+    if (pipeline->virtual_stages > TPERF_STAGES_MAX / pipeline->pp)
+        tperf_bind_fail(L, "a pipeline of more than %d stages", TPERF_STAGES_MAX);
+    pipeline->picked = all->picked;
+    const double *in_flight = push_numbers(L, at + 2, (size_t)pipeline->pp);
     tperf_error error;
     tperf_status status;
     bool tried = false;
     do {
         tperf_pipeline_release(pipeline);
-        pipeline->dealt = read_dealt(L, at + 3, &all->heap, d.pp * d.virtual_stages);
+        pipeline->dealt =
+            read_dealt(L, at + 3, &all->heap, pipeline->pp * pipeline->virtual_stages);
         if (!pipeline->dealt && !lua_isnil(L, at + 3))
             status = tperf_error_set(&error, TPERF_NO_MEMORY, "not enough memory for a pipeline");
         else

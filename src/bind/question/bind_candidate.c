@@ -37,21 +37,22 @@ static int new_job(lua_State *L) {
     return 1;
 }
 
+// pipeline: its position in the job's.
+#define RUN(FIELD)                                                                                 \
+    FIELD(global_batch)                                                                            \
+    FIELD(dp) FIELD(pipeline) FIELD(micro_batch) FIELD(panels) FIELD(zero)
+
 typedef struct run {
-    int64_t global_batch, dp, pipeline, micro_batch, panels, zero;
+#define FIELD(name) int64_t name;
+    RUN(FIELD)
+#undef FIELD
 } run;
 
 static const tperf_field run_fields[] = {
-#define FIELD(name)                                                                                \
-    { #name, TPERF_FIELD_INTEGER, offsetof(run, name), true }
-    FIELD(global_batch),
-    FIELD(dp),
-    FIELD(pipeline), // its position in the job's
-    FIELD(micro_batch),
-    FIELD(panels),
-    FIELD(zero),
+#define FIELD(name) {#name, TPERF_FIELD_INTEGER, offsetof(run, name), true},
+    RUN(FIELD)
 #undef FIELD
-    {"fast", TPERF_FIELD_ANY, 0, true}, // GPUs of each axis in a fast domain
+        {"fast", TPERF_FIELD_ANY, 0, true}, // GPUs of each axis in a fast domain
     {0},
 };
 

@@ -1,8 +1,8 @@
 // bind_serve.c: tperf.core.serve(settings, pool, prefill or nil, requests or nil, load or nil) -> record: the
-// simulation of tperf/serve.h for lua/tperf/question/serve/init.lua. settings: see setting_fields, times in seconds;
-// pool, prefill: { engine =, see pool_fields, accepted =, list of numbers of accepted drafts, or nil, steps =, tables
-// of a priced step, which replace engine's four figures }; requests: see bind/serve_args.h; load: drawn lengths if
-// there are no requests, and stages of arrivals. Times are returned in seconds.
+// simulation of tperf/serve.h for lua/tperf/question/serve/init.lua. settings: see SETTINGS, times in seconds; pool,
+// prefill: { scheduler =, its name, engine =, see tperf_serve_pool_record, line =, see LINE, accepted =, list of numbers
+// of accepted drafts, or nil, steps =, tables of a priced step, which replace the line }; requests: see
+// bind/serve_args.h; load: drawn lengths if there are no requests, and stages of arrivals. Times are returned in seconds.
 #include <math.h>
 
 #include "bind/bind.h"
@@ -10,95 +10,54 @@
 #include "bind/interrupt.h"
 #include "bind/question/serve_args.h"
 
-// seconds = fixed + per_token tokens + per_context_token keys + per_prefill_pair pairs; here in ticks.
-typedef struct line {
-    double fixed, per_token, per_context_token, per_prefill_pair;
-} line;
-
-typedef struct settings {
-    int64_t seed, routing, concurrency, threads, keep;
-    double think, front_end, front_end_token, ttft, tpot, e2e, transfer, transfer_token;
-} settings;
-
-#define FIELD(kind, name)                                                                          \
-    { #name, TPERF_FIELD_##kind, offsetof(settings, name), true }
-static const tperf_field setting_fields[] = {
-    FIELD(INTEGER, seed),
-    FIELD(INTEGER, routing),
-    FIELD(INTEGER, concurrency),
-    FIELD(INTEGER, threads),
-    FIELD(INTEGER, keep),
-    FIELD(NUMBER, think),
-    FIELD(NUMBER, front_end),
-    FIELD(NUMBER, front_end_token),
-    {"ttft", TPERF_FIELD_NUMBER, offsetof(settings, ttft), false},
-    {"tpot", TPERF_FIELD_NUMBER, offsetof(settings, tpot), false},
-    {"e2e", TPERF_FIELD_NUMBER, offsetof(settings, e2e), false},
-    {"transfer", TPERF_FIELD_NUMBER, offsetof(settings, transfer), false},
-    {"transfer_token", TPERF_FIELD_NUMBER, offsetof(settings, transfer_token), false},
-    {0},
-};
-#undef FIELD
+// Seconds of a step, fixed + per_token tokens + per_context_token keys + per_prefill_pair pairs; later in ticks. A row
+// for each number (tperf/record.h), as of the settings of a run.
+#define SECONDS(FIELD, member, initial, below)                                                     \
+    FIELD(NUMBER, member, #member, "s", initial, 0, below, "")
+#define LINE(FIELD)                                                                                \
+    SECONDS(FIELD, fixed, TPERF_REQUIRED, TPERF_ANY)                                               \
+    SECONDS(FIELD, per_token, TPERF_REQUIRED, TPERF_ANY)                                           \
+    SECONDS(FIELD, per_context_token, TPERF_REQUIRED, TPERF_ANY)                                   \
+    SECONDS(FIELD, per_prefill_pair, TPERF_REQUIRED, TPERF_ANY)
+#define SETTINGS(FIELD)                                                                            \
+    FIELD(INTEGER, seed, "seed", NULL, TPERF_REQUIRED, -TPERF_ANY, TPERF_ANY, "")                  \
+    FIELD(INT32, routing, "routing", NULL, TPERF_REQUIRED, 0, TPERF_ROUTE_PREFIX, "")              \
+    FIELD(INT32, concurrency, "concurrency", NULL, TPERF_REQUIRED, 0, INT32_MAX, "")               \
+    FIELD(INT32, threads, "threads", NULL, TPERF_REQUIRED, 1, 1024, "")                            \
+    FIELD(INT32, keep, "keep", NULL, TPERF_REQUIRED, 0, KEEP_STEPS, "")                            \
+    SECONDS(FIELD, think, TPERF_REQUIRED, TPERF_ANY)                                               \
+    SECONDS(FIELD, front_end, TPERF_REQUIRED, TPERF_BELOW(1e6))                                    \
+    SECONDS(FIELD, front_end_token, TPERF_REQUIRED, TPERF_BELOW(1))                                \
+    SECONDS(FIELD, ttft, INFINITY, INFINITY)                                                       \
+    SECONDS(FIELD, tpot, INFINITY, INFINITY)                                                       \
+    SECONDS(FIELD, e2e, INFINITY, INFINITY)                                                        \
+    SECONDS(FIELD, transfer, 0, TPERF_BELOW(1e6))                                                  \
+    SECONDS(FIELD, transfer_token, 0, TPERF_BELOW(1e3))
 
 enum { KEEP_NOTHING, KEEP_REQUESTS, KEEP_STEPS };
 
+typedef struct line {
+    LINE(TPERF_MEMBER)
+} line;
+#define FIELD(...) TPERF_FIELD(line, __VA_ARGS__),
+static const tperf_record_field line_fields[] = {LINE(FIELD){0}};
+#undef FIELD
+static const tperf_record line_record = {"tperf.serve", sizeof(line), line_fields};
+
+typedef struct settings {
+    SETTINGS(TPERF_MEMBER)
+} settings;
+#define FIELD(...) TPERF_FIELD(settings, __VA_ARGS__),
+static const tperf_record_field setting_fields[] = {SETTINGS(FIELD){0}};
+#undef FIELD
+static const tperf_record setting_record = {"tperf.serve", sizeof(settings), setting_fields};
+
 // One pool, and the data of its step time.
-typedef struct pool_settings {
-    const char *scheduler;
-    int64_t max_num_seqs, max_num_batched_tokens, max_model_len, block_size, num_blocks;
-    int64_t long_prefill_token_threshold, draft_method, draft_tokens, replicas, ranks, stages;
-    int64_t receive_interval, batch_wait_steps, batch_wait_tokens;
-    int64_t whole_groups, windowed_groups, window_blocks, state_groups, apart, window;
-    bool prefix_caching, chunked_prefill, mixed_chunk, priority, async_scheduling;
-    int64_t estimate_steps, estimate_longest, estimate_ahead;
-    double acceptance, estimate_first, estimate_least;
+typedef struct pool_data {
+    tperf_serve_pool pool;
     line step;
     tperf_step_table table;
-} pool_settings;
-
-#define FIELD(kind, name)                                                                          \
-    { #name, TPERF_FIELD_##kind, offsetof(pool_settings, name), true }
-static const tperf_field pool_fields[] = {
-    FIELD(TEXT, scheduler),
-    FIELD(INTEGER, max_num_seqs),
-    FIELD(INTEGER, max_num_batched_tokens),
-    FIELD(INTEGER, max_model_len),
-    FIELD(INTEGER, block_size),
-    FIELD(INTEGER, num_blocks),
-    FIELD(INTEGER, long_prefill_token_threshold),
-    FIELD(INTEGER, draft_method),
-    FIELD(INTEGER, draft_tokens),
-    FIELD(INTEGER, replicas),
-    FIELD(INTEGER, ranks),
-    FIELD(INTEGER, stages),
-    FIELD(INTEGER, receive_interval),
-    FIELD(INTEGER, batch_wait_steps),
-    FIELD(INTEGER, batch_wait_tokens),
-    FIELD(INTEGER, whole_groups),
-    FIELD(INTEGER, windowed_groups),
-    FIELD(INTEGER, window_blocks),
-    FIELD(INTEGER, state_groups),
-    FIELD(INTEGER, apart),
-    FIELD(INTEGER, window),
-    FIELD(FLAG, prefix_caching),
-    FIELD(FLAG, chunked_prefill),
-    FIELD(FLAG, mixed_chunk),
-    FIELD(FLAG, priority),
-    FIELD(FLAG, async_scheduling),
-    FIELD(NUMBER, acceptance),
-    FIELD(NUMBER, estimate_first),
-    FIELD(NUMBER, estimate_least),
-    FIELD(INTEGER, estimate_steps),
-    FIELD(INTEGER, estimate_longest),
-    FIELD(INTEGER, estimate_ahead),
-    {"fixed", TPERF_FIELD_NUMBER, offsetof(pool_settings, step.fixed), true},
-    {"per_token", TPERF_FIELD_NUMBER, offsetof(pool_settings, step.per_token), true},
-    {"per_context_token", TPERF_FIELD_NUMBER, offsetof(pool_settings, step.per_context_token),
-     true},
-    {"per_prefill_pair", TPERF_FIELD_NUMBER, offsetof(pool_settings, step.per_prefill_pair), true},
-    {0},
-};
-#undef FIELD
+} pool_data;
 
 // core.schedulers: a list of { name, pools = "nothing", "apart" or "shared", whole_prompts, mixes … }: tperf_scheduler.
 void tperf_bind_schedulers(lua_State *L) {
@@ -142,91 +101,40 @@ static int64_t ticks_of_step(const void *context, const tperf_step_work *work,
     return ticks < 0x1p62 ? (int64_t)(ticks + 0.5) : INT64_MAX;
 }
 
-static int32_t narrow(lua_State *L, int64_t value, const char *name) {
-    if (value < 0 || value > INT32_MAX)
-        tperf_bind_fail(L, "tperf.serve: '%s' is out of range", name);
-    return (int32_t)value;
-}
-
-static void read_settings(lua_State *L, int index, settings *s) {
-    s->ttft = s->tpot = s->e2e = INFINITY;
-    tperf_fields_read(L, index, "tperf.serve", setting_fields, s);
-    if (s->routing < TPERF_ROUTE_ROUND_ROBIN || s->routing > TPERF_ROUTE_PREFIX || s->threads < 1 ||
-        s->threads > 1024 || s->think < 0 || !(s->front_end >= 0 && s->front_end < 1e6) ||
-        !(s->front_end_token >= 0 && s->front_end_token < 1) ||
-        !(s->transfer >= 0 && s->transfer < 1e6) ||
-        !(s->transfer_token >= 0 && s->transfer_token < 1e3))
-        tperf_bind_fail(L, "tperf.serve: a setting is out of range");
-}
-
-static void read_pool(lua_State *L, int index, pool_settings *s) {
-    tperf_bind_raw_field(L, index, "engine");
-    tperf_fields_read(L, -1, "tperf.serve", pool_fields, s);
+static const tperf_scheduler *read_scheduler(lua_State *L, int index) {
+    bool named = tperf_bind_raw_field(L, index, "scheduler") == LUA_TSTRING;
+    const tperf_scheduler *scheduler = named ? tperf_scheduler_named(lua_tostring(L, -1)) : NULL;
+    if (!scheduler)
+        tperf_bind_fail(L, "tperf.serve: 'scheduler' must be the name of one, got %s",
+                        luaL_tolstring(L, -1, NULL));
     lua_pop(L, 1);
-    const line *l = &s->step;
-    if (!(l->fixed >= 0 && l->per_token >= 0 && l->per_context_token >= 0 &&
-          l->per_prefill_pair >= 0))
-        tperf_bind_fail(L, "tperf.serve: 'step_time' must not be negative");
-    if (!(s->estimate_first >= 0 && s->estimate_least >= 0 && s->estimate_first <= 1 &&
-          s->estimate_least <= 1))
-        tperf_bind_fail(L, "tperf.serve: an estimate must be a part, from 0 to 1");
-    if (s->draft_method < TPERF_DRAFT_NONE || s->draft_method > TPERF_DRAFT_EAGLE ||
-        !tperf_scheduler_named(s->scheduler))
-        tperf_bind_fail(L, "tperf.serve: a setting is out of range");
+    return scheduler;
 }
 
-static tperf_engine engine_of(lua_State *L, const settings *all, const pool_settings *s) {
-    return (tperf_engine){
-        .scheduler = tperf_scheduler_named(s->scheduler),
-        .max_num_seqs = narrow(L, s->max_num_seqs, "max_num_seqs"),
-        .max_num_batched_tokens = narrow(L, s->max_num_batched_tokens, "max_num_batched_tokens"),
-        .max_model_len = narrow(L, s->max_model_len, "max_model_len"),
-        .block_size = narrow(L, s->block_size, "block_size"),
-        .num_blocks = narrow(L, s->num_blocks, "num_blocks"),
-        .long_prefill_token_threshold =
-            narrow(L, s->long_prefill_token_threshold, "long_prefill_token_threshold"),
-        .prefix_caching = s->prefix_caching,
-        .chunked_prefill = s->chunked_prefill,
-        .mixed_chunk = s->mixed_chunk,
-        .async_scheduling = s->async_scheduling,
-        .receive_interval = narrow(L, s->receive_interval, "receive_interval"),
-        .batch_wait_steps = narrow(L, s->batch_wait_steps, "batch_wait_steps"),
-        .batch_wait_tokens = narrow(L, s->batch_wait_tokens, "batch_wait_tokens"),
-        .policy = s->priority ? TPERF_QUEUE_PRIORITY : TPERF_QUEUE_FCFS,
-        .estimate = {.first = s->estimate_first,
-                     .least = s->estimate_least,
-                     .steps = narrow(L, s->estimate_steps, "estimate_steps"),
-                     .longest = narrow(L, s->estimate_longest, "estimate_longest"),
-                     .ahead = narrow(L, s->estimate_ahead, "estimate_ahead")},
-        .drafting = {.method = (tperf_draft_method)s->draft_method,
-                     .tokens = narrow(L, s->draft_tokens, "tokens"),
-                     .acceptance = s->acceptance,
-                     .seed = (uint64_t)all->seed},
-        .pooled = {.whole = narrow(L, s->whole_groups, "whole_groups"),
-                   .windowed = narrow(L, s->windowed_groups, "windowed_groups"),
-                   .window_blocks = narrow(L, s->window_blocks, "window_blocks"),
-                   .states = narrow(L, s->state_groups, "state_groups"),
-                   .apart = narrow(L, s->apart, "apart"),
-                   .window = narrow(L, s->window, "window")},
-    };
+// Reads the pool of the table at index.
+static void read_pool(lua_State *L, int index, pool_data *data) {
+    tperf_bind_raw_field(L, index, "engine");
+    tperf_record_read(L, -1, &tperf_serve_pool_record, &data->pool);
+    data->pool.engine.scheduler = read_scheduler(L, index);
+    tperf_bind_raw_field(L, index, "line");
+    tperf_record_read(L, -1, &line_record, &data->step);
+    lua_pop(L, 2);
 }
 
-// Reads the pool of the table at index, whose arrays stay on the stack; its step time points into *s.
-static void set_pool(lua_State *L, int index, const settings *all, double ticks_per_second,
-                     pool_settings *s, tperf_serve_pool *pool) {
-    *pool = (tperf_serve_pool){
-        .engine = engine_of(L, all, s),
-        .step_time = {.ticks = ticks_of_step, .context = &s->step},
-        .replicas = narrow(L, s->replicas, "replicas"),
-        .ranks = narrow(L, s->ranks, "ranks"),
-        .stages = narrow(L, s->stages, "pp"),
-    };
-    s->step.fixed *= ticks_per_second;
-    s->step.per_token *= ticks_per_second;
-    s->step.per_context_token *= ticks_per_second;
-    s->step.per_prefill_pair *= ticks_per_second;
+// Fills in what depends on the time scale: the arrays of the table at index stay on the stack; the pool's step time
+// points into *data.
+static void scale_pool(lua_State *L, int index, uint64_t seed, double ticks_per_second,
+                       pool_data *data) {
+    tperf_serve_pool *pool = &data->pool;
+    line *step = &data->step;
+    step->fixed *= ticks_per_second;
+    step->per_token *= ticks_per_second;
+    step->per_context_token *= ticks_per_second;
+    step->per_prefill_pair *= ticks_per_second;
+    pool->step_time = (tperf_step_time){.ticks = ticks_of_step, .context = step};
+    pool->engine.drafting.seed = seed;
     if (tperf_bind_raw_field(L, index, "steps") == LUA_TTABLE)
-        tperf_serve_read_table(L, lua_gettop(L), ticks_per_second, &s->table, &pool->step_time);
+        tperf_serve_read_table(L, lua_gettop(L), ticks_per_second, &data->table, &pool->step_time);
     if (tperf_bind_raw_field(L, index, "accepted") == LUA_TTABLE) {
         tperf_drafting *drafting = &pool->engine.drafting;
         drafting->accepted = tperf_serve_read_integers(L, lua_gettop(L), "accepted", 0, INT32_MAX,
@@ -239,7 +147,7 @@ static void set_options(const settings *s, const tperf_serve_box *box, int64_t t
     *options = (tperf_serve_options){
         .front_end_per_token = s->front_end_token * box->ticks_per_second,
         .routing = (tperf_route_policy)s->routing,
-        .concurrency = (int32_t)s->concurrency,
+        .concurrency = s->concurrency,
         .think = think + (int64_t)box->front_end,
         .keep_requests = s->keep >= KEEP_REQUESTS,
         .keep_steps = s->keep >= KEEP_STEPS,
@@ -433,30 +341,32 @@ static bool has_steps(lua_State *L, int index) {
 }
 
 static int serve(lua_State *L) {
-    enum { SETTINGS = 1, POOL, PREFILL, ARGUMENTS = 5 };
+    enum { SETTINGS_AT = 1, POOL, PREFILL, ARGUMENTS = 5 };
     lua_settop(L, ARGUMENTS);
     luaL_checktype(L, POOL, LUA_TTABLE);
-    settings s = {0};
-    pool_settings pool = {0}, first = {0};
-    read_settings(L, SETTINGS, &s);
-    narrow(L, s.concurrency, "concurrency");
-    read_pool(L, POOL, &pool);
+    settings s;
+    pool_data main, first;
+    tperf_record_read(L, SETTINGS_AT, &setting_record, &s);
+    read_pool(L, POOL, &main);
     bool split = lua_istable(L, PREFILL);
     if (split) read_pool(L, PREFILL, &first);
     tperf_serve_box *box = tperf_serve_box_new(L);
     int self = lua_gettop(L);
-    read_all_requests(L, &s, &pool.step, !has_steps(L, POOL) && !split && pool.stages <= 1, box);
+    read_all_requests(L, &s, &main.step, !has_steps(L, POOL) && !split && main.pool.stages <= 1,
+                      box);
     double scale = box->ticks_per_second;
     tperf_serve_options options;
     tperf_prefill_pool prefill = {.ticks = s.transfer * scale,
                                   .ticks_per_token = s.transfer_token * scale};
     set_options(&s, box, tperf_serve_ticks(L, box, s.think), &options);
-    set_pool(L, POOL, &s, scale, &pool, &options.pool);
+    scale_pool(L, POOL, (uint64_t)s.seed, scale, &main);
+    options.pool = main.pool;
     if (split) {
-        set_pool(L, PREFILL, &s, scale, &first, &prefill.pool);
+        scale_pool(L, PREFILL, (uint64_t)s.seed, scale, &first);
+        prefill.pool = first.pool;
         options.prefill = &prefill;
     }
-    if (s.threads > 1 && options.pool.replicas > 1) box->pool = tperf_pool_new((int)s.threads);
+    if (s.threads > 1 && options.pool.replicas > 1) box->pool = tperf_pool_new(s.threads);
     tperf_error error;
     tperf_status status;
     bool tried = false;

@@ -1,5 +1,5 @@
 // candidate.h: one way to train a model, an object with all that its time and memory depend on. Private to src/bind.
-//   job:candidate(workload, run) -> candidate   run: see run_fields in bind_candidate.c; the caller has checked that its
+//   job:candidate(workload, run) -> candidate   run: see RUN in bind_candidate.c; the caller has checked that its
 //     sizes divide
 // Methods of a candidate:
 //   time([fields])   record, as tperf.train documents it, with space for so many fields, as many as most configurations

@@ -14,12 +14,22 @@ static int64_t integer(lua_State *L, int at, const char *name) {
     return value;
 }
 
-static double number(lua_State *L, int at, const char *name) {
-    tperf_bind_raw_field(L, at, name);
-    double value = luaL_checknumber(L, -1);
-    lua_pop(L, 1);
-    return value;
-}
+// What was found of a candidate, but for its pipeline and the lists of sizes; read and pushed.
+static const tperf_record_field found_fields[] = {
+#define FIELD(type, name, member)                                                                  \
+    TPERF_FIELD(tperf_found, type, member, name, NULL, TPERF_REQUIRED, -TPERF_ANY, TPERF_ANY, NULL)
+    FIELD(NUMBER, "throughput", throughput),
+    FIELD(NUMBER, "memory", memory),
+    FIELD(FLAG, "feasible", feasible),
+    FIELD(INT32, "strategy", candidate.strategy),
+    FIELD(INT32, "variant", candidate.variant),
+    FIELD(INT32, "zero", candidate.zero),
+    FIELD(INTEGER, "micro_batch", candidate.micro_batch),
+    FIELD(INTEGER, "panels", candidate.placement.panels),
+#undef FIELD
+    {0},
+};
+static const tperf_record found_record = {"what was found", sizeof(tperf_found), found_fields};
 
 static void read_sizes(lua_State *L, int at, const char *name, int64_t sizes[TPERF_AXES_MAX]) {
     tperf_bind_raw_field(L, at, name);
@@ -42,17 +52,7 @@ static void read_found(lua_State *L, const pipelines *known, tperf_found *found)
     int at = lua_gettop(L);
     tperf_candidate *c = &found->candidate;
     luaL_checktype(L, at, LUA_TTABLE);
-    memset(found, 0, sizeof *found);
-    found->throughput = number(L, at, "throughput");
-    found->memory = number(L, at, "memory");
-    tperf_bind_raw_field(L, at, "feasible");
-    found->feasible = lua_toboolean(L, -1);
-    lua_pop(L, 1);
-    c->strategy = (int)integer(L, at, "strategy");
-    c->variant = (int)integer(L, at, "variant");
-    c->zero = (int)integer(L, at, "zero");
-    c->micro_batch = integer(L, at, "micro_batch");
-    c->placement.panels = integer(L, at, "panels");
+    tperf_record_take(L, at, &found_record, found);
     int64_t pipeline = integer(L, at, "pipeline");
     if (pipeline < 1 || (size_t)pipeline > known->n)
         tperf_bind_fail(L, "there is no such pipeline");
@@ -126,19 +126,8 @@ static void set_integer(lua_State *L, const char *name, int64_t value) {
 void tperf_bind_push_found(lua_State *L, const tperf_found *found,
                            const tperf_pipeline *first_pipeline) {
     const tperf_candidate *c = &found->candidate;
-    lua_createtable(L, 0, 12);
-    lua_pushnumber(L, found->throughput);
-    lua_setfield(L, -2, "throughput");
-    lua_pushnumber(L, found->memory);
-    lua_setfield(L, -2, "memory");
-    lua_pushboolean(L, found->feasible);
-    lua_setfield(L, -2, "feasible");
-    set_integer(L, "strategy", c->strategy);
-    set_integer(L, "variant", c->variant);
+    tperf_record_push(L, &found_record, found);
     set_integer(L, "pipeline", c->pipeline - first_pipeline + 1);
-    set_integer(L, "zero", c->zero);
-    set_integer(L, "micro_batch", c->micro_batch);
-    set_integer(L, "panels", c->placement.panels);
     push_sizes(L, c->sizes);
     lua_setfield(L, -2, "sizes");
     push_sizes(L, c->placement.fast);

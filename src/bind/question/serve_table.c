@@ -62,26 +62,13 @@ static tperf_step_grid read_grid(lua_State *L, int index, const char *name) {
     return grid;
 }
 
-// Numbers beside the tables.
-typedef struct beside {
-    double step, request, token; // of the host
-    double send, send_token;
-    int64_t window, stages;
-    double launch, compile;
-    int64_t even;
-    tperf_whole_caches whole;
-    bool separate, eager_prefills;
-} beside;
-
-static void set_time(lua_State *L, const beside *more, double ticks_per_second,
-                     const tperf_step_table *table, tperf_step_time *time) {
-    double compile = more->compile * ticks_per_second;
-    if (more->even < 1 || more->even > INT32_MAX || time->n_shapes > TPERF_MOST_SHAPES ||
-        !(compile >= 0 && compile < 0x1p62))
+static void set_time(lua_State *L, const tperf_step_table *table, tperf_step_time *time) {
+    double compile = table->compile * table->ticks_per_second;
+    if (time->n_shapes > TPERF_MOST_SHAPES || !(compile < 0x1p62))
         tperf_bind_fail(L, "tperf.serve: kernels to compile are out of range");
-    time->even = (int32_t)more->even;
+    time->even = table->even;
     time->compile = (int64_t)(compile + 0.5);
-    time->window = (int32_t)more->window;
+    time->window = table->window;
     time->ticks = tperf_step_table_ticks;
     time->stage_ticks = tperf_step_table_stage_ticks;
     time->context = table;
@@ -89,29 +76,13 @@ static void set_time(lua_State *L, const beside *more, double ticks_per_second,
 
 void tperf_serve_read_table(lua_State *L, int index, double ticks_per_second,
                             tperf_step_table *table, tperf_step_time *time) {
-    static const tperf_field fields[] = {
-        {"step", TPERF_FIELD_NUMBER, offsetof(beside, step), true},
-        {"request", TPERF_FIELD_NUMBER, offsetof(beside, request), true},
-        {"token", TPERF_FIELD_NUMBER, offsetof(beside, token), true},
-        {"window", TPERF_FIELD_INTEGER, offsetof(beside, window), true},
-        {"separate", TPERF_FIELD_FLAG, offsetof(beside, separate), true},
-        {"launch", TPERF_FIELD_NUMBER, offsetof(beside, launch), true},
-        {"compile", TPERF_FIELD_NUMBER, offsetof(beside, compile), true},
-        {"even", TPERF_FIELD_INTEGER, offsetof(beside, even), true},
-        {"whole_key", TPERF_FIELD_NUMBER, offsetof(beside, whole.key), true},
-        {"whole_each", TPERF_FIELD_NUMBER, offsetof(beside, whole.each), true},
-        {"whole_from", TPERF_FIELD_NUMBER, offsetof(beside, whole.from), true},
-        {"whole_late", TPERF_FIELD_NUMBER, offsetof(beside, whole.late), true},
-        {"eager_prefills", TPERF_FIELD_FLAG, offsetof(beside, eager_prefills), true},
-        {"stages", TPERF_FIELD_INTEGER, offsetof(beside, stages), true},
-        {"send", TPERF_FIELD_NUMBER, offsetof(beside, send), true},
-        {"send_token", TPERF_FIELD_NUMBER, offsetof(beside, send_token), true},
-        {0},
-    };
-    beside more = {0};
     index = lua_absindex(L, index);
     luaL_checktype(L, index, LUA_TTABLE);
-    *table = (tperf_step_table){.ticks_per_second = ticks_per_second};
+    if (tperf_bind_raw_field(L, index, "more") != LUA_TTABLE)
+        tperf_bind_fail(L, "tperf.serve: a table of steps lacks 'more'");
+    tperf_record_read(L, -1, &tperf_step_table_record, table);
+    lua_pop(L, 1);
+    table->ticks_per_second = ticks_per_second;
     time->shapes = read_axis(L, index, "shapes", &time->n_shapes);
     table->graphs = read_axis(L, index, "graphs", &table->n_graphs);
     table->decode_tokens = read_line(L, index, "decode_tokens");
@@ -121,25 +92,7 @@ void tperf_serve_read_table(lua_State *L, int index, double ticks_per_second,
     table->decode_window = read_grid(L, index, "decode_window");
     table->chunk = read_grid(L, index, "chunk");
     table->chunk_among = read_grid(L, index, "chunk_among");
-    if (tperf_bind_raw_field(L, index, "more") != LUA_TTABLE)
-        tperf_bind_fail(L, "tperf.serve: a table of steps lacks 'more'");
-    tperf_fields_read(L, -1, "tperf.serve", fields, &more);
-    if (more.stages < 1 || more.stages > INT32_MAX || !(more.send >= 0 && more.send_token >= 0) ||
-        more.window < 0 || more.window > TPERF_LONGEST ||
-        (table->chunk.nx && !table->chunk_among.nx) ||
-        !(more.step >= 0 && more.request >= 0 && more.token >= 0 && more.launch >= 0) ||
-        !(more.whole.key >= 0 && more.whole.each >= 0 && more.whole.from >= 0) ||
-        !(more.whole.late >= 0 && more.whole.late <= 1))
-        tperf_bind_fail(L, "tperf.serve: a table of steps is out of range");
-    table->separate = more.separate;
-    table->launch = more.launch;
-    table->whole = more.whole;
-    table->eager_prefills = more.eager_prefills;
-    table->stages = (int32_t)more.stages;
-    table->send = more.send;
-    table->send_token = more.send_token;
-    table->host_step = more.step;
-    table->host_request = more.request;
-    table->host_token = more.token;
-    set_time(L, &more, ticks_per_second, table, time);
+    if (table->chunk.nx && !table->chunk_among.nx)
+        tperf_bind_fail(L, "tperf.serve: a table of steps lacks 'chunk_among'");
+    set_time(L, table, time);
 }

@@ -1,5 +1,6 @@
 --- Fits software profiles to step times: six numbers per stack, shared by all its runs.
 local check = require "tperf.base.check"
+local core = require "tperf.core"
 local descent = require "tperf.measured.calibrate.descent"
 local fit = require "tperf.measured.calibrate.fit"
 local lists = require "tperf.base.lists"
@@ -182,10 +183,12 @@ local FITTED_TO <const> = {
 -- Properties of a stack that are not fitted.
 local FACTS <const> = { "facts", "kernel", "gradient_shard", "gradient_reduce", "broadcast_weights",
   "gradient_buckets", "gradients", "rank_order", "accumulation", "weights", "loss", "fused_activation", "norm",
-  "padded_vocabulary", "grouped_kernels", "pytorch_modules", "scatter_messages", "megatron_softmax", "step_calls",
-  "message_calls", "comm_setup", "comm_sms", "moe_dispatcher", "overlap_tp", "overlap_moe_a2a", "delay_wgrad",
-  "overlap_shared_experts", "overlap_grad_reduce", "overlap_param_gather",
+  "padded_vocabulary", "grouped_kernels", "scatter_messages", "megatron_softmax", "moe_dispatcher", "overlap_tp",
+  "overlap_moe_a2a", "delay_wgrad", "overlap_shared_experts", "overlap_grad_reduce", "overlap_param_gather",
   "overlap_param_gather_with_optimizer_step", "overlap_p2p" }
+for _, fact in ipairs(core.record "software") do
+  if fact.from == "stated" then FACTS[#FACTS + 1] = fact.name end
+end
 
 -- A profile that states none of them, for their defaults.
 local PLAIN <const> = { name = "plain", compute = 1, attention = 1, memory = 1, comm = 1, host = 0, overlap = 0 }

@@ -125,12 +125,13 @@ local function encode(o)
   if ahead == nil then ahead = o.step_time == nil end
   if chunked == nil then chunked = not scheduler.whole_prompts end
   return {
+    scheduler = scheduler.name,
     engine = {
-      scheduler = scheduler.name, max_num_seqs = e.seats or e.max_num_seqs,
+      max_num_seqs = e.seats or e.max_num_seqs,
       max_num_batched_tokens = e.max_num_batched_tokens, max_model_len = e.max_model_len, block_size = e.block_size,
       num_blocks = e.num_blocks or 0, long_prefill_token_threshold = e.long_prefill_token_threshold,
       prefix_caching = caching, chunked_prefill = chunked,
-      mixed_chunk = e.mixed_chunk or false, priority = e.policy == "priority",
+      mixed_chunk = e.mixed_chunk or false, policy = e.policy == "priority" and 1 or 0,
       async_scheduling = ahead, draft_method = METHODS[s.method] or 0, draft_tokens = s.tokens or 0,
       estimate_first = expected.init_new_token_ratio, estimate_least = expected.min_new_token_ratio_factor,
       estimate_steps = expected.new_token_ratio_decay_steps, estimate_ahead = expected.retract_decode_steps,
@@ -141,6 +142,8 @@ local function encode(o)
       whole_groups = groups.whole, windowed_groups = groups.windowed, window_blocks = groups.window_blocks,
       state_groups = groups.states, apart = groups.apart, window = groups.window,
       replicas = o.replicas, ranks = o.ranks, stages = o.pp,
+    },
+    line = {
       fixed = time.fixed, per_token = time.per_token, per_context_token = time.per_context_token,
       per_prefill_pair = time.per_prefill_pair,
     },
