@@ -180,15 +180,20 @@ local FITTED_TO <const> = {
     "each stack predicted by a fit to the others" },
 }
 
--- Properties of a stack that are not fitted.
+-- Properties of a stack that are not fitted, in the order of a profile's file: among them the facts that the core
+-- knows, switches before numbers.
 local FACTS <const> = { "facts", "kernel", "gradient_shard", "gradient_reduce", "broadcast_weights",
   "gradient_buckets", "gradients", "rank_order", "accumulation", "weights", "loss", "fused_activation", "norm",
-  "padded_vocabulary", "grouped_kernels", "scatter_messages", "megatron_softmax", "moe_dispatcher", "overlap_tp",
-  "overlap_moe_a2a", "delay_wgrad", "overlap_shared_experts", "overlap_grad_reduce", "overlap_param_gather",
-  "overlap_param_gather_with_optimizer_step", "overlap_p2p" }
-for _, fact in ipairs(core.record "software") do
-  if fact.from == "stated" then FACTS[#FACTS + 1] = fact.name end
+  "padded_vocabulary", "grouped_kernels" }
+local function add_facts(kind, others)
+  for _, fact in ipairs(core.record "software") do
+    if fact.from == "stated" and fact.kind == kind then FACTS[#FACTS + 1] = fact.name end
+  end
+  for _, name in ipairs(others) do FACTS[#FACTS + 1] = name end
 end
+add_facts("flag", { "scatter_messages", "megatron_softmax" })
+add_facts("number", { "moe_dispatcher", "overlap_tp", "overlap_moe_a2a", "delay_wgrad", "overlap_shared_experts",
+  "overlap_grad_reduce", "overlap_param_gather", "overlap_param_gather_with_optimizer_step", "overlap_p2p" })
 
 -- A profile that states none of them, for their defaults.
 local PLAIN <const> = { name = "plain", compute = 1, attention = 1, memory = 1, comm = 1, host = 0, overlap = 0 }
