@@ -11,7 +11,8 @@ local COPY <const> = "build/mutants"
 local ROOMS <const> = "src/machine src/grid src/op src/price src/plan src/schedule src/step src/search src/event "
   .. "src/serve src/base/units.c lua/tperf/describe lua/tperf/question"
 -- What tests the build, the sandbox, files and hostile input, and computes little.
-local NO_SPECS <const> = "processes page package build house mutation speed fuzz write_failure processor sandbox escape "
+local NO_SPECS <const> =
+  "processes page package build house mutation speed fuzz write_failure processor sandbox escape "
   .. "hostile launch_hostile locale files completion repl callbacks memory_limit mpi workers cache_files faults "
   .. "link stored wrong_types foreign program yaml sha256 shim messages domain"
 
