@@ -93,7 +93,7 @@ enum { TPERF_STAGES_MAX = 1 << 20 };
 typedef struct tperf_pipeline {
     TPERF_PIPELINE(TPERF_MEMBER)
     tperf_picked picked;
-    int64_t *dealt; // [pp x virtual_stages] layers of each chunk; NULL: even
+    int64_t *chunk_layers; // [pp x virtual_stages] layers of each chunk; NULL: even
     size_t n_stages;
     tperf_stage *stages;
     size_t n_devices; // runs of devices with the same contents and in_flight
@@ -103,7 +103,7 @@ extern const tperf_record tperf_pipeline_record;
 
 // Spreads the layers over pp x virtual_stages chunks as evenly as possible. If they do not divide, the last chunk, the
 // first, the last but one … get one layer fewer, since the ends also hold the head and the embedding. Chunk c is on
-// device c mod pp; if folded, chunks from pp on go back up. dealt, if the caller has set it, gives the layers of each
+// device c mod pp; if folded, chunks from pp on go back up. chunk_layers, if the caller has set it, gives the layers of each
 // chunk instead; only chunks at the ends may be empty.
 // in_flight[pp]: per device. The pipeline's other fields are the caller's.
 tperf_status tperf_pipeline_split(tperf_pipeline *pipeline, const tperf_heap *heap,

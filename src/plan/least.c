@@ -47,8 +47,8 @@ static passes least_chunk(const bound *b) {
         }
     }
     int64_t fewest = layers / (p->pp * p->virtual_stages);
-    for (int64_t c = 0; p->dealt && c < p->pp * p->virtual_stages; c++)
-        if (p->dealt[c] < fewest) fewest = p->dealt[c];
+    for (int64_t c = 0; p->chunk_layers && c < p->pp * p->virtual_stages; c++)
+        if (p->chunk_layers[c] < fewest) fewest = p->chunk_layers[c];
     for (int kind = 0; kind < b->plan->workload->n_kinds && p->virtual_stages > 1; kind++) {
         if (!present[kind]) continue;
         tperf_stage chunk = {.leading = kind};

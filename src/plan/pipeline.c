@@ -71,11 +71,11 @@ static void link_mirrors(tperf_pipeline *pipeline, const tperf_stage *others) {
                 stages[i].mirror = j;
 }
 
-// The same, unless the pipeline's `dealt` overrides it.
+// The same, unless the pipeline's chunk_layers overrides it.
 static int64_t layers_of_chunk(const tperf_pipeline *pipeline, int64_t layers, int64_t n,
                                int64_t c) {
-    bool said = pipeline->dealt && n == pipeline->pp * pipeline->virtual_stages;
-    return said ? pipeline->dealt[c] : chunk_layers(layers, n, c);
+    bool given = pipeline->chunk_layers && n == pipeline->pp * pipeline->virtual_stages;
+    return given ? pipeline->chunk_layers[c] : chunk_layers(layers, n, c);
 }
 
 static int64_t count_layers(const tperf_model_layers *model) {
@@ -111,14 +111,14 @@ static tperf_status check_chunks(const tperf_pipeline *pipeline, int64_t layers,
     if (room < chunks)
         return tperf_error_set(error, TPERF_INVALID, "%lld layers cannot fill %lld pipeline stages",
                                (long long)layers, (long long)chunks);
-    for (int64_t c = 0; pipeline->dealt && c < chunks; c++) {
+    for (int64_t c = 0; pipeline->chunk_layers && c < chunks; c++) {
         bool end = has_ends && (c == 0 || c == chunks - 1);
-        if (pipeline->dealt[c] < (end ? 0 : 1))
+        if (pipeline->chunk_layers[c] < (end ? 0 : 1))
             return tperf_error_set(error, TPERF_INVALID, "pipeline stage %lld of %lld has no layer",
                                    (long long)c + 1, (long long)chunks);
-        sum += pipeline->dealt[c];
+        sum += pipeline->chunk_layers[c];
     }
-    if (pipeline->dealt && sum != layers)
+    if (pipeline->chunk_layers && sum != layers)
         return tperf_error_set(error, TPERF_INVALID,
                                "the pipeline's stages have %lld layers, the model %lld",
                                (long long)sum, (long long)layers);
@@ -177,8 +177,8 @@ tperf_status tperf_pipeline_split(tperf_pipeline *pipeline, const tperf_heap *he
 void tperf_pipeline_release(tperf_pipeline *pipeline) {
     tperf_heap_free(pipeline->stages);
     tperf_heap_free(pipeline->devices);
-    tperf_heap_free(pipeline->dealt);
+    tperf_heap_free(pipeline->chunk_layers);
     pipeline->stages = pipeline->devices = NULL;
-    pipeline->dealt = NULL;
+    pipeline->chunk_layers = NULL;
     pipeline->n_stages = pipeline->n_devices = 0;
 }

@@ -100,7 +100,7 @@ static void push_plain(lua_State *L, int at) {
 }
 
 // Allocates the layers of every stage from the list at index. NULL: out of memory, or no list.
-static int64_t *read_dealt(lua_State *L, int index, const tperf_heap *heap, int64_t n) {
+static int64_t *read_chunk_layers(lua_State *L, int index, const tperf_heap *heap, int64_t n) {
     if (lua_isnil(L, index)) return NULL;
     if ((int64_t)tperf_bind_length(L, index, "'layers'") != n)
         tperf_bind_fail(L, "'layers' needs %d numbers", (int)n);
@@ -133,9 +133,9 @@ static void read_pipeline(lua_State *L, const pipelines *all, tperf_pipeline *pi
     bool tried = false;
     do {
         tperf_pipeline_release(pipeline);
-        pipeline->dealt =
-            read_dealt(L, at + 3, &all->heap, pipeline->pp * pipeline->virtual_stages);
-        if (!pipeline->dealt && !lua_isnil(L, at + 3))
+        pipeline->chunk_layers =
+            read_chunk_layers(L, at + 3, &all->heap, pipeline->pp * pipeline->virtual_stages);
+        if (!pipeline->chunk_layers && !lua_isnil(L, at + 3))
             status = tperf_error_set(&error, TPERF_NO_MEMORY, "not enough memory for a pipeline");
         else
             status = tperf_pipeline_split(pipeline, &all->heap, &all->layers, in_flight, &error);
