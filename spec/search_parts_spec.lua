@@ -72,10 +72,11 @@ describe("a search in parts", function()
         for _, pipeline in ipairs { 0, -1, 1 << 20 } do
           refuses("there is no such pipeline", 1, with("pipeline", pipeline))
         end
-        for _, name in ipairs { "strategy", "micro_batch", "pipeline" } do
-          refuses("number expected", 1, with(name, "x"))
+        for _, name in ipairs { "strategy", "micro_batch" } do
+          refuses(("'%s' must be an integer"):format(name), 1, with(name, "x"))
         end
-        refuses("number expected", 1, with("memory", "much"))
+        refuses("number expected", 1, with("pipeline", "x"))
+        refuses("'memory' must be a finite number", 1, with("memory", "much"))
         refuses("table expected", 1, with("sizes", 8))
         core_search:add(1, right)
         core_search:answer(1)
