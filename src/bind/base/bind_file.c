@@ -220,7 +220,12 @@ static int rest_of(lua_State *L) {
         room = length < most - length ? length : most - length;
         to = luaL_prepbuffsize(&text, room);
     }
-    if (ferror(stream->f)) return luaL_fileresult(L, 0, NULL);
+    if (ferror(stream->f)) {
+        int error = errno;
+        clearerr(stream->f); // a stream that is only written has failed in nothing that it is for
+        errno = error;
+        return luaL_fileresult(L, 0, NULL);
+    }
     luaL_pushresult(&text);
     return 1;
 }

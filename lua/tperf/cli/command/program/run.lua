@@ -1,3 +1,4 @@
+local kernels = require("tperf.base.lazy").module "tperf.describe.kernels"
 local limits = require "tperf.cli.sandbox.limits"
 local manifest = require "tperf.cli.sandbox.manifest"
 local options = require "tperf.input.options"
@@ -15,6 +16,7 @@ local function run_recorded(values, arguments, host, folder)
   local function keep()
     local ok, message = host.output.finish()
     if not ok then error(message, 0) end
+    kernels.all() -- which answers depend on, also those that other processes computed
     recorder.finish(run.record, host)
     manifest.write(run, host)
   end
