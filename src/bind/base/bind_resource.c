@@ -3,7 +3,7 @@
 //   entries(directory) -> its names in no order, or nil if it cannot be read;
 //   make_folder(path): true, also if it is there already; or nil and a message; scripts without --trust get their own
 //     version;
-//   told(table, objects): a table's fields as text, see below;
+//   words(table, names): some of a table's fields as text, see below;
 //   infinite(table): the first name, in order, of those whose value is an infinite number or none; nil without any;
 //   same(a, b): whether two tables have equal fields, nested tables included;
 //   snapshot and unchanged: see bind_snapshot.c.
@@ -150,61 +150,51 @@ static int infinite(lua_State *L) {
     return 1;
 }
 
-enum { TOLD = 1000, TOLD_DEPTH = 3 }; // bytes of the text; tables within tables
+enum { MOST_BYTES = 1000, MOST_DEPTH = 3 }; // of the text of a table; tables within tables
 
-typedef struct teller {
+typedef struct writer {
     size_t n;
-    char bytes[TOLD];
-} teller;
+    char bytes[MOST_BYTES];
+} writer;
 
-static bool tell(teller *t, const void *bytes, size_t size) {
-    if (size > TOLD - t->n) return false;
+static bool write_bytes(writer *t, const void *bytes, size_t size) {
+    if (size > MOST_BYTES - t->n) return false;
     memcpy(t->bytes + t->n, bytes, size);
     t->n += size;
     return true;
 }
 
 // Writes a boolean, a number or a string; false: it is something else, or there is no room.
-static bool tell_scalar(lua_State *L, int index, teller *t) {
+static bool write_scalar(lua_State *L, int index, writer *t) {
     char type = (char)lua_type(L, index);
     if (type == LUA_TSTRING) {
         size_t size;
         const char *text = lua_tolstring(L, index, &size);
-        return tell(t, &type, 1) && tell(t, &size, sizeof size) && tell(t, text, size);
+        return write_bytes(t, &type, 1) && write_bytes(t, &size, sizeof size) &&
+               write_bytes(t, text, size);
     }
     if (type == LUA_TBOOLEAN) {
         char is = (char)lua_toboolean(L, index);
-        return tell(t, &type, 1) && tell(t, &is, 1);
+        return write_bytes(t, &type, 1) && write_bytes(t, &is, 1);
     }
     if (type != LUA_TNUMBER) return false;
     if (lua_isinteger(L, index)) {
         lua_Integer value = lua_tointeger(L, index);
-        return tell(t, "i", 1) && tell(t, &value, sizeof value);
+        return write_bytes(t, "i", 1) && write_bytes(t, &value, sizeof value);
     }
     lua_Number value = lua_tonumber(L, index);
-    return tell(t, &type, 1) && tell(t, &value, sizeof value);
+    return write_bytes(t, &type, 1) && write_bytes(t, &value, sizeof value);
 }
 
-// objects: the index of a set of keys; 0: none.
-static bool tell_fields(lua_State *L, int table, int objects, int depth, teller *t) {
+// Writes the fields of a table in its own order; false: it has something else, or there is no room.
+static bool write_fields(lua_State *L, int table, int depth, writer *t) {
     luaL_checkstack(L, 4, "tables within tables");
     for (lua_pushnil(L); lua_next(L, table); lua_settop(L, table + 1)) {
-        if (!tell_scalar(L, table + 1, t)) return false;
+        if (!write_scalar(L, table + 1, t)) return false;
         if (!lua_istable(L, table + 2)) {
-            if (!tell_scalar(L, table + 2, t)) return false;
-            continue;
-        }
-        bool by_address = false;
-        if (objects) {
-            lua_pushvalue(L, table + 1);
-            by_address = lua_rawget(L, objects) != LUA_TNIL;
-            lua_pop(L, 1);
-        }
-        const void *address = lua_topointer(L, table + 2);
-        if (by_address) {
-            if (!tell(t, "o", 1) || !tell(t, &address, sizeof address)) return false;
-        } else if (depth == 0 || lua_getmetatable(L, table + 2) || !tell(t, "{", 1) ||
-                   !tell_fields(L, table + 2, 0, depth - 1, t) || !tell(t, "}", 1)) {
+            if (!write_scalar(L, table + 2, t)) return false;
+        } else if (depth == 0 || lua_getmetatable(L, table + 2) || !write_bytes(t, "{", 1) ||
+                   !write_fields(L, table + 2, depth - 1, t) || !write_bytes(t, "}", 1)) {
             return false;
         }
     }
@@ -213,13 +203,14 @@ static bool tell_fields(lua_State *L, int table, int objects, int depth, teller 
 
 enum { MOST_WORDS = 200 };
 
-// Puts a text in place of the plain table on top of the stack; false: it is none, or as told() refuses.
+// Puts a text in place of the plain table on top of the stack; false: it is none, too long, or has functions, metatables
+// or tables nested too deep.
 static bool replace_with_text(lua_State *L) {
-    teller t;
+    writer t;
     int table = lua_gettop(L);
     t.n = 0;
     if (!lua_istable(L, table) || lua_getmetatable(L, table) ||
-        !tell_fields(L, table, 0, TOLD_DEPTH, &t))
+        !write_fields(L, table, MOST_DEPTH, &t))
         return false;
     lua_settop(L, table - 1);
     lua_pushlstring(L, t.bytes, t.n);
@@ -227,7 +218,7 @@ static bool replace_with_text(lua_State *L) {
 }
 
 // words(table, names): the values of these fields as text, distinct for distinct values; nil if one is not a number,
-// string, boolean or table of such, as in told().
+// string, boolean or plain table of such.
 static int words(lua_State *L) {
     bool was_table[MOST_WORDS];
     luaL_checktype(L, 1, LUA_TTABLE);
@@ -254,22 +245,6 @@ static int words(lua_State *L) {
     return 1;
 }
 
-// told(table, objects): its fields, in its own order, as text, distinct for distinct fields; a table whose key is in
-// the set `objects` counts by its address. nil: it is too long, or has functions, metatables or tables within tables.
-static int told(lua_State *L) {
-    teller t;
-    luaL_checktype(L, 1, LUA_TTABLE);
-    luaL_checktype(L, 2, LUA_TTABLE);
-    lua_settop(L, 2);
-    lua_pushvalue(L, 1);
-    t.n = 0;
-    bool done = !lua_getmetatable(L, 1) && tell_fields(L, 3, 2, TOLD_DEPTH, &t);
-    lua_settop(L, 2);
-    if (!done) return 0;
-    lua_pushlstring(L, t.bytes, t.n);
-    return 1;
-}
-
 void tperf_bind_resource(lua_State *L) {
     char path[4096];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path);
@@ -292,8 +267,6 @@ void tperf_bind_resource(lua_State *L) {
     lua_setfield(L, -2, "sized");
     lua_pushcfunction(L, words);
     lua_setfield(L, -2, "words");
-    lua_pushcfunction(L, told);
-    lua_setfield(L, -2, "told");
     lua_pushcfunction(L, infinite);
     lua_setfield(L, -2, "infinite");
     tperf_bind_snapshot(L);

@@ -420,8 +420,6 @@ static int answer(lua_State *L) {
     lua_getiuservalue(L, 1, 3);
     lua_getiuservalue(L, 1, 6);
     tperf_bind_push_answer(L, &found, b->pipelines);
-    lua_pushboolean(L, b->all_kept);
-    lua_setfield(L, -2, "kept");
     return 1;
 }
 
