@@ -154,7 +154,10 @@ local function unknown_long(command, declared, name)
   end
   local titled, names = find(declared, "column", name), {}
   if titled then return ("unknown option '--%s' (did you mean '--%s'?)"):format(name, titled.long) end
-  for i, option in ipairs(declared) do names[i] = option.long end
+  for _, option in ipairs(declared) do -- as abbreviations first
+    if #name > 2 and option.long:sub(1, #name) == name then names[#names + 1] = option.long end
+  end
+  for i, option in ipairs(not names[1] and declared or {}) do names[i] = option.long end
   local near = check.suggest(name, names):gsub("'([^']*)'", "'--%1'")
   return ("unknown option '--%s'%s"):format(name, near ~= "" and near or by_words(declared, name))
 end

@@ -20,8 +20,8 @@ local USUAL <const> = "tensor" -- the strategy that need not be named
 --- All options of a command: the question's, its own, those of launch files, and the formats.
 ---@param many boolean  true: of a search, where options take the values to try
 function configuration.options(many, own)
-  return options.join(ask.options(registry.rows(), many), own, options.under("launch file", from.options),
-    options.under("output", options.formats))
+  return options.join(ask.options(registry.rows(), many), options.under("this command", own),
+    options.under("launch file", from.options), options.under("output", options.formats))
 end
 
 --- The arguments of tperf.search or tperf.train that the options set; nil and a message if one is missing or wrong. A

@@ -147,7 +147,7 @@ For example: tperf infer llama-3.1-70b -s h100-sxm --tp 8 -b 32 -p 2048 -n 256
 Prints a row for each value of --batch and of sizes; if one has no figures, the reason below.
 With -g, the best configurations on that many GPUs:
   tperf infer llama-3.1-70b -s h100-sxm -g 16 -p 2048 -n 256 --tpot 20ms --pareto]],
-  options = options.join(ask.options(registry.rows "infer", true), {
+  options = options.join(ask.options(registry.rows "infer", true), options.under("this command", {
     { long = "ops", help = "every op of both phases, on the machine's roofline" },
     { long = "gpus", short = "g", value = "N", min = 1, kind = "integer", help = "search: total number of GPUs" },
     { long = "ttft", value = "TIME", kind = "s", help = "search: limit on the time to first token, such as 500ms" },
@@ -156,7 +156,7 @@ With -g, the best configurations on that many GPUs:
       help = "search: throughput (default), tpot, ttft, latency, cost" },
     { long = "top", short = "k", value = "K", kind = "integer", help = "search: how many to print (default 10)" },
     { long = "pareto", help = "search: print the Pareto front of time per token and throughput per GPU" },
-  }, options.under("launch file", from.options), options.under("output", options.formats)),
+  }), options.under("launch file", from.options), options.under("output", options.formats)),
   run = function(values, arguments)
     local wrong = from.fill(values, arguments, "infer")
     if wrong then return false, wrong end

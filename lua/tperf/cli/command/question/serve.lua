@@ -2,7 +2,6 @@ local answer = require "tperf.cli.answer.serving"
 local from = require "tperf.cli.ask.from"
 local options = require "tperf.input.options"
 local question = require "tperf.cli.ask.serving"
-local settings = require "tperf.cli.ask.settings"
 
 local SEARCH <const> = { "gpus", "top", "pareto" }
 
@@ -74,7 +73,7 @@ With --slo and --rate but no deployment, finds the fewest GPUs that serve the ra
 --saturation finds the largest rate within the limits.]],
   arguments = "[MODEL]",
   fields = question.fields,
-  options = options.join(question.options, {
+  options = options.join(question.options, options.under("this command", {
     { long = "saturation", help = "find the largest rate within the limits" },
     { long = "gpus", short = "g", value = "N", kind = "integer", help = "search: upper limit on GPUs (default 1024)" },
     { long = "top", short = "k", value = "K", kind = "integer", help = "search: how many to print (default 10)" },
@@ -86,8 +85,7 @@ With --slo and --rate but no deployment, finds the fewest GPUs that serve the ra
     { long = "plot", value = "FILE", writes = "plot", help = "write the figure to a file, such as load.svg" },
     { long = "requests", help = "print every request" },
     { long = "steps", help = "print every step" },
-    settings.option,
-  }, options.under("launch file", from.options), options.under("output", options.formats)),
+  }), options.under("launch file", from.options), options.under("output", options.formats)),
   run = function(values, arguments)
     local wrong = from.fill(values, arguments, "serve") or check(values, arguments)
     if wrong then return false, wrong end
