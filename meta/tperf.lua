@@ -899,8 +899,6 @@
 ---@field seq? integer sequence length (default: the model's)
 ---@field rules? string|table Modelling rules (`tperf list rules`). "default", "subramanian2024" or a table, see tperf.rules.
 ---@field software? string|table Training stack (`tperf list software`; default typical; none: no stack). A profile's name, a file or a table, see tperf.software. "none" is the default of rules without `typical_software`.
----@field attention? "flash"|"unfused"|"recompute"|"summa" flash (default), unfused, recompute or summa
----@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table Of matrix products: bf16 (default), fp8-block, mxfp8 ... A recipe's name or a table (docs/model.md, section 1.10).
 ---@field strategy? string|string[]|table How a layer is split (`tperf list strategies`; default tensor). By default the first strategy that has the axes given. tperf.search takes "all", too, and ranks them together.
 ---@field tp? integer|integer[] tensor parallelism: heads and features
 ---@field tp1? integer|integer[] 2-D tensor parallelism: features, columns of weights
@@ -913,7 +911,6 @@
 ---@field etp? integer|integer[] GPUs that cut each expert
 ---@field ep? integer|integer[] expert parallelism: GPUs that share the experts
 ---@field shard? integer|integer[] replicas that ZeRO shards over: hybrid shards
----@field fast? table GPUs of each axis in one fast domain. { tp =, dp =, pp = }, in place of the order of ranks; axes that are left open are placed as is fastest.
 ---@field pp? integer|integer[] pipeline parallelism: stages
 ---@field dp? integer|integer[] data parallelism
 ---@field micro_batch? integer|integer[] sequences per micro-batch
@@ -922,6 +919,9 @@
 ---@field virtual_stages? integer|integer[] Chunks of layers per device, if interleaved. A search tries those that deal the layers out evenly.
 ---@field zero? integer|integer[] ZeRO stage, 0 to 3
 ---@field sequence_parallel? boolean|boolean[] yes or no
+---@field fast? table GPUs of each axis in one fast domain. { tp =, dp =, pp = }, in place of the order of ranks; axes that are left open are placed as is fastest.
+---@field attention? "flash"|"unfused"|"recompute"|"summa" flash (default), unfused, recompute or summa
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table Of matrix products: bf16 (default), fp8-block, mxfp8 ... A recipe's name or a table (docs/model.md, section 1.10).
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" adam (default), adamw, adam_8bit, adafactor, lion, muon, sgd ...
 ---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the weights in memory (the software's, or bf16)
 ---@field gradients? "fp32"|"bf16"|"fp16" dtype of the gradients in memory (the software's, or fp32)
@@ -1342,8 +1342,6 @@
 ---@field seq? integer sequence length (default: the model's)
 ---@field rules? string|table Modelling rules (`tperf list rules`). "default", "subramanian2024" or a table, see tperf.rules.
 ---@field software? string|table Training stack (`tperf list software`; default typical; none: no stack). A profile's name, a file or a table, see tperf.software. "none" is the default of rules without `typical_software`.
----@field attention? "flash"|"unfused"|"recompute"|"summa" flash (default), unfused, recompute or summa
----@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table Of matrix products: bf16 (default), fp8-block, mxfp8 ... A recipe's name or a table (docs/model.md, section 1.10).
 ---@field strategy? string|table How a layer is split (`tperf list strategies`; default tensor). By default the first strategy that has the axes given. tperf.search takes "all", too, and ranks them together.
 ---@field gpus? integer GPUs. Of tperf.train, dp and gpus follow from each other.
 ---@field tp? integer tensor parallelism: heads and features
@@ -1357,7 +1355,6 @@
 ---@field etp? integer GPUs that cut each expert
 ---@field ep? integer expert parallelism: GPUs that share the experts
 ---@field shard? integer replicas that ZeRO shards over: hybrid shards
----@field fast? table GPUs of each axis in one fast domain. { tp =, dp =, pp = }, in place of the order of ranks; axes that are left open are placed as is fastest.
 ---@field pp? integer pipeline parallelism: stages
 ---@field dp? integer data parallelism
 ---@field micro_batch? integer sequences per micro-batch
@@ -1366,6 +1363,9 @@
 ---@field virtual_stages? integer Chunks of layers per device, if interleaved. A search tries those that deal the layers out evenly.
 ---@field zero? integer ZeRO stage, 0 to 3
 ---@field sequence_parallel? boolean yes or no
+---@field fast? table GPUs of each axis in one fast domain. { tp =, dp =, pp = }, in place of the order of ranks; axes that are left open are placed as is fastest.
+---@field attention? "flash"|"unfused"|"recompute"|"summa" flash (default), unfused, recompute or summa
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table Of matrix products: bf16 (default), fp8-block, mxfp8 ... A recipe's name or a table (docs/model.md, section 1.10).
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" adam (default), adamw, adam_8bit, adafactor, lion, muon, sgd ...
 ---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the weights in memory (the software's, or bf16)
 ---@field gradients? "fp32"|"bf16"|"fp16" dtype of the gradients in memory (the software's, or fp32)

@@ -94,6 +94,16 @@ describe("an argument of training", function()
     end)
   end
 
+  it("is repeated as it was given, whatever was asked before", function()
+    local q = question_of { name = "top", check = check.any() }
+    q.gpus, q.infeasible, q.top = nil, nil, nil
+    local before = tperf.train(q)
+    q.compile = true
+    local c = tperf.train(q)
+    q.compile = nil
+    assert.same({ nil, true, nil }, { before.compile, c.compile, tperf.train(q).compile })
+  end)
+
   it("has an option in the commands, but MODEL", function()
     local set = {}
     for _, option in ipairs(ask.options(arguments.rows(), true)) do set[option.argument or option.long] = option end

@@ -242,6 +242,19 @@ end
 --- What `element` accepts, a list of such values, or nothing.
 function check.one_or_list(element) return check.one_of_or_nil(element, check.list(element, { min = 1 })) end
 
+--- The same checker with another default; nil: without one, so that the value may be absent.
+function check.with_default(one, default)
+  local description = {}
+  for name, value in next, check.describe(one) do description[name] = value end
+  description.default, description.optional = default, default == nil or nil
+  local function checked(value, path)
+    if value == nil then value = default end
+    if value ~= nil then return one(value, path) end
+  end
+  check.describe(checked, description)
+  return checked
+end
+
 check.names, check.once = schemas.names, schemas.once -- see there
 
 --- check.record without raising: the checked copy, or nil, message, failing path and whether that path is an unknown

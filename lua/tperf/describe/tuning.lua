@@ -48,13 +48,24 @@ tuning.arguments = {
   { name = "peft", group = "fine-tuning", check = peft, doc = "adapters beside frozen weights: lora or qlora",
     more = "{ kind, rank, alpha, targets, dropout, a2a, fused }. Targets are Megatron-Bridge's names (linear_qkv …), "
       .. "Hugging Face PEFT's (q_proj …), or \"all-linear\"; by default rank 32 and the four of Megatron-Bridge's "
-      .. "LoRA (docs/finetuning.md)." },
+      .. "LoRA (docs/finetuning.md).",
+    option = { parts = {
+      { long = "peft", value = "NAME", from = { "lora", "qlora" },
+        help = "adapters beside frozen weights: lora or qlora" },
+      { long = "lora-rank", value = "R", kind = "integer", min = 1, help = "their rank (default 32)" },
+      { long = "lora-targets", value = "NAME,...", kind = "list",
+        help = "products: linear_qkv,..., q_proj,..., or all-linear" },
+      { long = "lora-dropout", value = "PART", kind = "number", help = "dropout of their input (default 0)" },
+    } } },
   { name = "frozen", group = "fine-tuning", check = check.list(check.string(), { min = 1, max = 64, optional = true }),
     doc = "parts not trained: embedding, head, layers:1-20, mlp ...",
     more = "Also \"layers\", a block, or the key of a group of layers.", option = { long = "freeze" } },
   { name = "packing", group = "fine-tuning", check = check.any { optional = true }, -- as in a model
     doc = "sequences are packed with documents of so many tokens on average",
-    more = "{ mean = tokens } or { lengths = { … } }." },
+    more = "{ mean = tokens } or { lengths = { … } }.",
+    option = { parts = {
+      { long = "packing", value = "N", kind = "number", help = "sequences of documents of N tokens on average" },
+    } } },
   { name = "objective", group = "fine-tuning",
     check = check.choice { { "next_token", "dpo" }, default = "next_token" },
     doc = "next_token (default), or dpo, whose samples are pairs of sequences",

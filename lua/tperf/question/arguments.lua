@@ -7,11 +7,12 @@
 --   many     tperf.search takes a list and tries each of its values. default: of tperf.train; usual, tried: what
 --            tperf.train and a search take for it if it is not given, in words
 --   open     a search leaves it open, though a launch file says what the stack does now
---   told     the part that it belongs to says in a configuration what became of it
+--   described  the part that it belongs to writes into a configuration what became of it
 --   option   where the command's option differs from what follows from name and check (tperf.cli.ask.arguments)
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local graphs = require "tperf.describe.arch.graphs"
+local has = require "tperf.base.lists".has
 local offload = require "tperf.describe.arch.offload"
 local overlap = require "tperf.describe.overlap"
 local pipeline_layout = require "tperf.describe.pipeline_layout"
@@ -43,12 +44,6 @@ local PROBLEM <const> = {
     doc = "training stack (`tperf list software`; default typical; none: no stack)",
     more = "A profile's name, a file or a table, see tperf.software. \"none\" is the default of rules without "
       .. "`typical_software`.", option = { value = "NAME", from = "software none" } },
-  { name = "attention", group = "numerics", check = workload.attention_checker,
-    doc = "flash (default), unfused, recompute or summa" },
-  { name = "precision", group = "numerics", check = precision.checker,
-    doc = "of matrix products: bf16 (default), fp8-block, mxfp8 ...",
-    more = "A recipe's name or a table (docs/model.md, section 1.10).",
-    option = { value = "NAME", from = precision.names } },
 }
 
 local LAYOUT <const> = {
@@ -81,15 +76,25 @@ local PIPELINE <const> = {
     tried = "yes", doc = "yes or no" },
 }
 
--- Its fields are the strategy's axes.
-local PLACED <const> = { name = "fast", group = "placement", check = optional,
-  doc = "GPUs of each axis in one fast domain",
-  more = "{ tp =, dp =, pp = }, in place of the order of ranks; axes that are left open are placed as is fastest.",
-  option = { value = "tp=8,dp=2", kind = "pairs" } }
+-- The fields of `fast` are the strategy's axes.
+local PLACED <const> = {
+  { name = "fast", group = "placement", check = optional, doc = "GPUs of each axis in one fast domain",
+    more = "{ tp =, dp =, pp = }, in place of the order of ranks; axes that are left open are placed as is fastest.",
+    option = { value = "tp=8,dp=2", kind = "pairs" } },
+}
+
+local NUMERICS <const> = {
+  { name = "attention", group = "numerics", check = workload.attention_checker,
+    doc = "flash (default), unfused, recompute or summa" },
+  { name = "precision", group = "numerics", check = precision.checker,
+    doc = "of matrix products: bf16 (default), fp8-block, mxfp8 ...",
+    more = "A recipe's name or a table (docs/model.md, section 1.10).",
+    option = { value = "NAME", from = precision.names } },
+}
 
 local function append(list, rows) return table.move(rows, 1, #rows, #list + 1, list) end
 
-local before, after = append(append({}, PROBLEM), LAYOUT), append({}, PIPELINE)
+local before, after = append(append({}, PROBLEM), LAYOUT), append(append(append({}, PIPELINE), PLACED), NUMERICS)
 for _, part in ipairs { training, recompute, offload, overlap, graphs, pipeline_layout, tuning, placement } do
   append(after, part.arguments)
 end
@@ -111,28 +116,11 @@ local function row_of_strategy(entry)
   return row
 end
 
--- Rows of axes and options, by strategy (false: of all), for so many strategies.
-local rows_of = setmetatable({}, { __mode = "k" })
-
-local function of_strategies(all)
-  local list = {}
-  for i, entry in ipairs(all) do list[i] = row_of_strategy(entry) end
-  return list
-end
-
---- The rows of all strategies' axes and options; do not change the list.
----@return table[]
-function arguments.of_axes()
-  local all = axes.every()
-  rows_of[all] = rows_of[all] or of_strategies(all)
-  return rows_of[all]
-end
-
---- All rows, in the order of the commands' help; do not change them.
+--- All rows, in the order of the commands' help; do not change the rows.
 ---@return table[]
 function arguments.rows()
-  local list = append(append({}, before), arguments.of_axes())
-  list[#list + 1] = PLACED
+  local list = append({}, before)
+  for _, entry in ipairs(axes.every()) do list[#list + 1] = row_of_strategy(entry) end
   return append(list, after)
 end
 
@@ -143,23 +131,10 @@ local function add(schema, rows, many)
     if row.many and many then
       one = check.describe(one).kind == "any" and check.any { optional = true, many = true } or check.one_or_list(one)
     elseif row.default ~= nil then
-      one = arguments.with_default(one, row.default)
+      one = check.with_default(one, row.default)
     end
     schema[row.name] = one
   end
-end
-
---- A checker with a default.
-function arguments.with_default(one, default)
-  local function checked(value, path)
-    if value == nil then value = default end
-    return one(value, path)
-  end
-  local told = {}
-  for name, value in pairs(check.describe(one)) do told[name] = value end
-  told.default, told.optional = default, nil
-  check.describe(checked, told)
-  return checked
 end
 
 --- The schema of questions about these strategies.
@@ -171,13 +146,12 @@ function arguments.schema(strategies, many)
   add(schema, before, many)
   add(schema, after, many)
   for _, s in ipairs(strategies) do
-    for _, name in ipairs(s.axis_names) do
-      schema[name], placed[name] = many and check.one_or_list(size) or optional_size, optional_size
+    local rows = {}
+    for i, axis in ipairs(s.axes) do
+      rows[i], placed[axis.name] = row_of_strategy { name = axis.name, axis = axis }, optional_size
     end
-    for name, option in pairs(s.options) do
-      local one = check.choice { option.choices, optional = true }
-      schema[name] = many and check.one_or_list(one) or one
-    end
+    for name, option in pairs(s.options) do rows[#rows + 1] = row_of_strategy { name = name, option = option } end
+    add(schema, rows, many)
   end
   schema.fast = check.record_of(placed, { optional = true })
   return schema
@@ -190,35 +164,32 @@ local OBJECTS <const> = { "model", "system", "rules", "software", "precision" }
 local repeated = {}
 for _, rows in ipairs { before, after } do
   for _, row in ipairs(rows) do
-    local elsewhere = row.many or row.told or row.group == "placement" or row.name == "global_batch"
-    for _, name in ipairs(OBJECTS) do elsewhere = elsewhere or row.name == name end
-    if not elsewhere then repeated[#repeated + 1] = row.name end
+    local own = not (row.many or row.described or row.group == "placement" or row.name == "global_batch")
+    repeated[row.name] = own and not has(OBJECTS, row.name)
   end
-end
-
---- What the configurations of a question repeat of it.
----@param o table    checked arguments; o.given: as the caller gave them
----@param system any  one of those that it names
----@return table<string, any> values, table<string, any> objects  that a configuration has no room for
-function arguments.repeated(o, system)
-  local given, values, objects = o.given or {}, {}, {}
-  for _, name in ipairs(repeated) do
-    if given[name] ~= nil then values[name] = o[name] end
-  end
-  for _, name in ipairs(OBJECTS) do objects[name] = given[name] end
-  objects.system = system
-  return values, objects
 end
 
 -- Configuration -> the model, system … of its question. They are the script's own tables, which no file keeps.
 local objects_of = setmetatable({}, { __mode = "k" })
 
---- Writes into a configuration what arguments.repeated returned.
-function arguments.repeat_in(c, values, objects)
-  for name, value in next, values do
-    if c[name] == nil then c[name] = value end
+local function objects_in(given, system)
+  local objects = {}
+  for _, name in ipairs(OBJECTS) do objects[name] = given[name] end
+  objects.system = system
+  return objects
+end
+
+--- Writes into a configuration what it repeats of its question.
+---@param c table         changed in place
+---@param o table         checked arguments; o.given: as the caller gave them
+---@param question table  `named`: the system of those given that it is on
+function arguments.repeat_in(c, o, question)
+  local given = o.given or {}
+  for name in next, given do
+    if repeated[name] and c[name] == nil then c[name] = o[name] end
   end
-  objects_of[c] = objects
+  question.objects = question.objects or objects_in(given, question.named)
+  objects_of[c] = question.objects
 end
 
 local PLACED_BY <const> = { "fast", "placement", "rank_order" }

@@ -223,7 +223,7 @@ function configuration.describe(c, question, o, s, variant)
   graphs.describe(c, o)
   c.sequence_parallel = variant.sequence_parallel
   axes.tell_options(c, s, variant)
-  arguments.repeat_in(c, question.repeated, question.objects)
+  arguments.repeat_in(c, o, question)
 end
 
 local function set_time(c, question, time)

@@ -1,7 +1,6 @@
 --- What tperf.search and tperf.train share: turning arguments into a model, machines, layouts and pipelines.
 local argument = require "tperf.base.entry.argument"
 local changed = require("tperf.base.lazy").module "tperf.describe.changed"
-local arguments = require "tperf.question.arguments"
 local axes = require "tperf.describe.strategy.axes"
 local catalogue = require "tperf.base.catalogue"
 local check = require "tperf.base.check"
@@ -231,14 +230,13 @@ function problem.of(o, strategies)
   p.questions = {}
   for i, machine in ipairs(systems) do
     offload.check(o, machine)
-    local named = o.given and o.given.system
-    local values, objects = arguments.repeated(o, problem.lists_systems(named) and named[i] or named)
+    local named = o.given and problem.lists_systems(o.given.system) and o.given.system[i] or o.given and o.given.system
     for _, gpus in ipairs(as_list(o.gpus)) do
       p.questions[#p.questions + 1] = {
         model = p.model, system = machine, gpus = gpus, global_batch = o.global_batch, rules = p.rules,
         training = p.training, profile = p.profile, software = p.software, precision = precision.of(o.precision).name,
         attention = o.attention, overlaps = overlap.said(o),
-        placed = p.placed, repeated = values, objects = objects,
+        placed = p.placed, named = named,
       }
     end
   end

@@ -39,7 +39,6 @@ local function with_sizes(base, o, s)
   for name, value in next, base.questions[1] do question[name] = value end
   question.gpus, question.global_batch = o.gpus, o.global_batch
   question.placed = placement.of_training(o, { s })
-  p.built_in = true
   p.questions, p.fixed = { question }, { dp = { o.dp } }
   return p
 end
@@ -49,7 +48,7 @@ end
 ---  never changed
 ---@param s table       its strategy
 ---@param schema table  the schema that checked them
----@return table problem  built_in: nothing that a script can redefine goes into it
+---@return table problem
 return function(o, s, schema)
   -- schedules.get refuses one that a script has changed
   local words = built_in[o.schedule] and schedules.get(o.schedule) and core.resource.words(o, names_of(schema, s))

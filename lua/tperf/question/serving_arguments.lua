@@ -204,28 +204,30 @@ local ENGINE <const> = {
     method = check.choice { { "ngram", "draft_model", "eagle" } }, tokens = check.integer { min = 1, max = 1024 },
     accepted = check.list(check.integer { min = 0, max = 1024 }, { min = 1, max = 1e7, optional = true }),
     acceptance = check.number { min = 0, max = 1, optional = true },
-  }, { optional = true }), doc = "drafts: { method =, tokens =, accepted = { … } or acceptance = }" },
+  }, { optional = true }), doc = "drafts: { method =, tokens =, accepted = { … } or acceptance = }",
+    option = { parts = {
+      { long = "speculation", value = "METHOD:N", help = "drafts per step, such as eagle:3; ngram, draft_model, mtp" },
+      { long = "acceptance", value = "PART", kind = "number", help = "probability that a draft is accepted" },
+    } } },
 }
-
-local positive = load.schema
 
 local REQUESTS <const> = {
   { name = "requests", of = SERVE, group = "requests", check = optional, doc = "the requests: CSV or JSON lines",
     more = "A file, or a list of { arrival =, prompt =, output =, priority =, segments = }.",
     option = { long = "trace", value = "FILE" } },
-  { name = "rate", within = "load", group = "requests", check = positive.rate, doc = "requests a second",
+  { name = "rate", within = "load", group = "requests", check = load.schema.rate, doc = "requests a second",
     option = { value = "N" } },
-  { name = "process", within = "load", group = "requests", check = positive.process,
+  { name = "process", within = "load", group = "requests", check = load.schema.process,
     doc = "poisson (default), gamma or uniform arrivals" },
-  { name = "cv", within = "load", group = "requests", check = positive.cv,
+  { name = "cv", within = "load", group = "requests", check = load.schema.cv,
     doc = "coefficient of variation of gamma arrivals; above 1: bursty", option = { value = "N" } },
-  { name = "burst", within = "load", group = "requests", check = positive.burst,
+  { name = "burst", within = "load", group = "requests", check = load.schema.burst,
     doc = "requests that arrive together (default 1)" },
-  { name = "concurrency", within = "load", group = "requests", check = positive.concurrency,
+  { name = "concurrency", within = "load", group = "requests", check = load.schema.concurrency,
     doc = "a closed loop: requests in flight" },
-  { name = "think", within = "load", group = "requests", check = positive.think,
+  { name = "think", within = "load", group = "requests", check = load.schema.think,
     doc = "time from an answer to the client's next request", option = { value = "TIME", kind = "s" } },
-  { name = "stages", within = "load", group = "requests", check = positive.stages,
+  { name = "stages", within = "load", group = "requests", check = load.schema.stages,
     doc = "rates, one after the other: { { rate =, duration = } … }", option = false },
   { name = "prompt", of = SERVE, group = "requests", check = load.lengths,
     doc = "512, 100..2000, mean=500 (exponential), mean=500,cv=1 (lognormal)",
@@ -309,16 +311,7 @@ end
 --- Checkers without their defaults: of what may be left to something else.
 function arguments.without_defaults(schema)
   local bare = {}
-  for name, checker in pairs(schema) do
-    local told = {}
-    for field, value in pairs(check.describe(checker)) do told[field] = value end
-    told.default, told.optional = nil, true
-    local function one_of_them(value, path)
-      if value ~= nil then return checker(value, path) end
-    end
-    check.describe(one_of_them, told)
-    bare[name] = one_of_them
-  end
+  for name, checker in pairs(schema) do bare[name] = check.with_default(checker, nil) end
   return bare
 end
 

@@ -5,10 +5,8 @@
 --   long, short, value, kind, from, min, help, column   as tperf.input.options has them
 --   switches   list of { long, value, help }: options without a value, each of which sets the argument to one; in place
 --              of an option with a value, or, as `also`, beside it
+--   parts      list of options that set it together, or in other words, which the command reads itself
 local check = require "tperf.base.check"
-
---- Arguments that options set in other words: argument -> list of options, and whoever knows the words (fill).
-local parts_of = {}
 
 local ask = {}
 
@@ -92,17 +90,12 @@ local function add_switches(list, row, switches)
 end
 
 local function add_parts(list, row)
-  for _, option in ipairs(parts_of[row.name]) do
+  for _, option in ipairs(row.option.parts) do
     local copy = { group = row.group, part = true, argument = row.name }
     for name, value in pairs(option) do copy[name] = value end
     list[#list + 1] = copy
   end
 end
-
---- Lets an argument be set by several options, or one in other words: ask.asked leaves it alone.
----@param name string
----@param options table[]
-function ask.in_parts(name, options) parts_of[name] = options end
 
 --- The options of arguments.
 ---@param rows table[]
@@ -111,10 +104,10 @@ function ask.in_parts(name, options) parts_of[name] = options end
 function ask.options(rows, many)
   local list = {}
   for _, row in ipairs(rows) do
-    if parts_of[row.name] then
+    local own = row.option or {}
+    if own.parts then
       add_parts(list, row)
     elseif row.option ~= false then
-      local own = row.option or {}
       if not own.switches then list[#list + 1] = option_of(row, many) end
       add_switches(list, row, own.switches or own.also)
     end
@@ -185,10 +178,11 @@ function ask.asked(rows, values, parse)
 end
 
 --- The option that sets an argument to a value, as in values, and its value there; nil: no option does.
+---@param options table[]  of ask.options
 ---@return string? name, any value
-function ask.in_values(rows, argument, value)
+function ask.in_values(options, argument, value)
   local known = false
-  for _, option in ipairs(ask.options(rows, false)) do
+  for _, option in ipairs(options) do
     if option.argument == argument then
       local name = option.long:gsub("-", "_")
       if option.part or option.sets == nil then

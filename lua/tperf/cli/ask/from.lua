@@ -165,9 +165,9 @@ function from.fill(values, arguments, how)
   values.understood = record_of(launch, left_out)
   arguments[1] = asked.model
   local changes, open = settings.read(values.set), how == "search" and left_open() or {}
-  local rows = serves and serving.rows(how) or training.rows()
+  local known = ask.options(serves and serving.rows(how) or training.rows(), false)
   for _, name in ipairs(check.names(asked)) do
-    local option, value = ask.in_values(rows, name, asked[name])
+    local option, value = ask.in_values(known, name, asked[name])
     local skipped = name == "model" or open[name]
       or name == "seq" and changes.model and changes.model.seq ~= nil -- the command line overrides the file
     if option and values[option] == nil and not skipped then values[option] = value end

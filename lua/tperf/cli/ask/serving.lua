@@ -62,11 +62,6 @@ local function speculation(text, acceptance)
   return { method = METHODS[method], tokens = math.tointeger(tonumber(tokens)), acceptance = acceptance }
 end
 
-ask.in_parts("speculation", {
-  { long = "speculation", value = "METHOD:N", help = "drafts per step, such as eagle:3; ngram, draft_model, mtp" },
-  { long = "acceptance", value = "PART", kind = "number", help = "probability that a draft is accepted" },
-})
-
 --- The options of tperf.serve's arguments.
 question.options = ask.options(rows.rows "serve", false)
 

@@ -1,18 +1,5 @@
 --- Arguments of training that several options set, or one in other words (tperf/describe/tuning.lua).
-local ask = require "tperf.cli.ask.arguments"
-
 local tuning = {}
-
-ask.in_parts("peft", {
-  { long = "peft", value = "NAME", from = { "lora", "qlora" }, help = "adapters beside frozen weights: lora or qlora" },
-  { long = "lora-rank", value = "R", kind = "integer", min = 1, help = "their rank (default 32)" },
-  { long = "lora-targets", value = "NAME,...", kind = "list",
-    help = "products: linear_qkv,..., q_proj,..., or all-linear" },
-  { long = "lora-dropout", value = "PART", kind = "number", help = "dropout of their input (default 0)" },
-})
-ask.in_parts("packing", {
-  { long = "packing", value = "N", kind = "number", help = "sequences of documents of N tokens on average" },
-})
 
 --- Puts them into the arguments of tperf.search or tperf.train. Returns a message if they contradict each other.
 ---@param values table  of the options

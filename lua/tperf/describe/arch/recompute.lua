@@ -54,17 +54,17 @@ recompute.arguments = {
   { name = "recompute", group = "memory", many = true, open = true, check = check.choice { recompute.granularities },
     default = "none", tried = "none,full", doc = "none, selective or full",
     more = "With unfused attention a search tries all three." },
-  { name = "recompute_modules", group = "memory", open = true, told = true,
+  { name = "recompute_modules", group = "memory", open = true, described = true,
     check = check.one_or_list(check.choice { recompute.modules }),
     doc = "of selective recomputation: core_attn, mlp, moe, moe_act, layernorm ...", more = "See docs/memory.md." },
-  { name = "recompute_method", group = "memory", open = true, told = true,
+  { name = "recompute_method", group = "memory", open = true, described = true,
     check = check.choice { recompute.methods, optional = true },
     doc = "of full recomputation: uniform (default), block or every",
     more = "uniform: each group of recompute_num_layers layers keeps one input; block: the first so many layers of "
       .. "each chunk; every: every so many (docs/memory.md)." },
-  { name = "recompute_num_layers", group = "memory", open = true, told = true, check = some_layers,
+  { name = "recompute_num_layers", group = "memory", open = true, described = true, check = some_layers,
     doc = "layers recomputed as one (uniform), of each chunk (block), apart (every)" },
-  { name = "recompute_layers", group = "memory", told = true, check = some_layers,
+  { name = "recompute_layers", group = "memory", described = true, check = some_layers,
     doc = "older name of recompute_num_layers, under uniform" },
 }
 

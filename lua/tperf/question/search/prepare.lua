@@ -27,7 +27,7 @@ local function schema_of(strategies)
 end
 
 --- Computes everything that decides the candidates: { o = checked arguments, problem, many = whether it has a list of
---- answers, strategies }.
+--- answers }.
 return function(given)
   local strategies = type(given) == "table" and given.strategy ~= nil and several(given.strategy)
     or { axes.asked(given) }
@@ -35,7 +35,7 @@ return function(given)
   local o = problem.arguments("tperf.search", given, schema_of(strategies))
   problem.refuse_panels("tperf.search", o, strategies)
   o.deals_evenly = o.virtual_stages == nil -- whatever else is tried: a larger choice has all of a smaller one's
-  local t = { o = o, strategies = strategies }
+  local t = { o = o }
   t.problem, t.many = problem.of(o, strategies)
   return t
 end
