@@ -255,16 +255,19 @@ void tperf_limits_new_thread(lua_State *thread) {
 static void count(lua_State *L, lua_Debug *ar) {
     int every = lua_gethookcount(L);
     uint64_t steps = ar->event == LUA_HOOKCOUNT ? (uint64_t)every : 0;
+    // Ctrl-C ends the script soon; to ask at each instruction whether something honours it would itself be slow work.
+    bool interrupted = *tperf_interrupt_flag() != 0;
     limits.hurried = false;
     if (every > 1) {
         pace.own = false;
-        if (++pace.hooks >= HOOKS_PER_LOOK && take_time() > pace.window) look_closely(L);
+        if (!interrupted && ++pace.hooks >= HOOKS_PER_LOOK && take_time() > pace.window)
+            look_closely(L);
     } else {
-        limits.slow += slow_steps(L, ar);
+        if (!interrupted) limits.slow += slow_steps(L, ar);
         *uncharged(L) += steps;
         steps = *uncharged(L) >= HOOK_EVERY ? HOOK_EVERY : 0;
         *uncharged(L) -= steps;
-        if (steps && pace.left <= 0 && !goes_on_slowly()) look_away(L);
+        if (interrupted || (steps && pace.left <= 0 && !goes_on_slowly())) look_away(L);
     }
     tperf_limits_charge(L, steps);
 }
