@@ -11,9 +11,10 @@
 // __index tables; and so may `next` on a table that was large and math.sin of a million digits. That work cannot be
 // counted: Lua tells nobody which instruction runs, nor with what, and such operations call nothing that could be
 // replaced. So it has an account of its own, by processor time: where instructions took far more of it than usual, those
-// that follow are looked at one by one, and the slow ones noted, as are slow calls of the standard library. A script
-// whose slow instructions alone took four times as long as the limit's instructions usually do ends, too. Time in other C functions
-// does not count, since a search is no work of the script's, nor time in which the machine did something else.
+// that follow are looked at one by one, and the slow ones noted, as are slow calls of the standard library. Where these
+// took most of the time of two looks in a row, that counts: a machine that did something else meanwhile makes some of
+// them seem slow, but not most. A script whose slow instructions took four times as long as the limit's instructions
+// usually do ends, too. Time in other C functions does not count, since a search is no work of the script's.
 #include "cli/cli.h"
 
 #include <lauxlib.h>
@@ -37,7 +38,8 @@ enum {
     BYTES_PER_STEP = 16,   // of charged blocks
     SLOW_WINDOW = 4000000, // ns for the instructions between two looks, 30 times as long as usual
     SLOWEST_WINDOW = 32000000,
-    SLOW = 10000, // ns for one
+    SLOW = 10000,            // ns for one
+    LONGEST_LOOK = 50000000, // ns
     NS_PER_STEP =
         40, // of a slow one: four times as long as usual, so that only scripts end that do little else
     MOST_STANDARD = 256,
@@ -60,8 +62,9 @@ static struct {
     long long processor; // ns of processor time at the last event that was looked at
     int hooks;           // since then
     bool own;            // since then, only Lua and the standard library have run
-    int left;            // instructions to look at one by one
-    bool found;          // a slow one among them
+    int left;            // events of this look to come
+    long long all, slow; // ns of its events, and of the slow ones
+    long long before;    // ns of the slow ones in the look just before, if these took most of it
     int window; // ns: longer ones are followed by a look; doubled when that found nothing, since C took the time
 } pace;
 
@@ -199,9 +202,14 @@ static long long take_time(void) {
     return pace.processor - before;
 }
 
+static void begin_look(int events) {
+    pace.left = events;
+    pace.all = pace.slow = 0;
+}
+
 static void look_closely(lua_State *L) {
-    pace.left = HOOK_EVERY;
-    pace.found = false;
+    begin_look(HOOK_EVERY);
+    pace.before = 0;
     take_time();
     lua_sethook(L, on_event, LUA_MASKCOUNT | LUA_MASKCALL | LUA_MASKRET, 1);
 }
@@ -212,13 +220,13 @@ static void look_away(lua_State *L) {
     look_every(L, HOOK_EVERY);
 }
 
-// As many instructions more, if some of the last ones were slow.
-static bool goes_on_slowly(void) {
-    bool found = pace.found;
-    pace.found = false;
-    pace.left = HOOK_EVERY;
-    if (found) pace.window = SLOW_WINDOW;
-    return found;
+// Ends a look. If slow instructions took most of it, charges for them and begins another.
+static void end_look(void) {
+    long long slow = 2 * pace.slow > pace.all ? pace.slow : 0;
+    limits.slow += (uint64_t)(slow < pace.before ? slow : pace.before) / NS_PER_STEP;
+    pace.before = slow;
+    begin_look(slow ? HOOK_EVERY : 0);
+    if (slow) pace.window = SLOW_WINDOW;
 }
 
 static bool enters_standard(lua_State *L, lua_Debug *ar) {
@@ -232,14 +240,13 @@ static bool enters_standard(lua_State *L, lua_Debug *ar) {
     return tperf_safe_replaces(f);
 }
 
-// An event while instructions are looked at one by one. The steps to charge for what came before it.
-static uint64_t slow_steps(lua_State *L, lua_Debug *ar) {
+// An event while instructions are looked at one by one, and the time of what came before it.
+static void look(lua_State *L, lua_Debug *ar) {
     long long time = take_time();
-    bool slow = pace.own && time > SLOW;
+    pace.all += time;
+    if (pace.own && time > SLOW) pace.slow += time;
     pace.own = ar->event == LUA_HOOKCOUNT || enters_standard(L, ar);
-    pace.left = slow ? HOOK_EVERY : pace.left - 1;
-    pace.found = pace.found || slow;
-    return slow ? (uint64_t)time / NS_PER_STEP : 0;
+    if (--pace.left <= 0 || pace.all > LONGEST_LOOK) end_look();
 }
 
 // The instructions of a thread that were looked at one by one and are not charged yet: they are charged by the
@@ -263,11 +270,11 @@ static void count(lua_State *L, lua_Debug *ar) {
         if (!interrupted && ++pace.hooks >= HOOKS_PER_LOOK && take_time() > pace.window)
             look_closely(L);
     } else {
-        if (!interrupted) limits.slow += slow_steps(L, ar);
+        if (!interrupted) look(L, ar);
         *uncharged(L) += steps;
         steps = *uncharged(L) >= HOOK_EVERY ? HOOK_EVERY : 0;
         *uncharged(L) -= steps;
-        if (interrupted || (steps && pace.left <= 0 && !goes_on_slowly())) look_away(L);
+        if (interrupted || (steps && pace.left <= 0)) look_away(L);
     }
     tperf_limits_charge(L, steps);
 }
@@ -337,19 +344,25 @@ static void add_functions(lua_State *L) {
     lua_pop(L, 1);
 }
 
+static void remove_function(lua_CFunction function) {
+    for (int i = 0; i < standard.n; i++)
+        if (standard.functions[i] == function)
+            standard.functions[i--] = standard.functions[--standard.n];
+}
+
+// Those that read and write are left out: they wait for the system, and are charged by their bytes (safe.c).
 static void find_standard(lua_State *L) {
     static const char *const libraries[] = {
-        LUA_GNAME,       LUA_STRLIBNAME, LUA_TABLIBNAME, LUA_MATHLIBNAME,
-        LUA_UTF8LIBNAME, LUA_OSLIBNAME,  LUA_IOLIBNAME,  NULL};
+        LUA_GNAME, LUA_STRLIBNAME, LUA_TABLIBNAME, LUA_MATHLIBNAME, LUA_UTF8LIBNAME, LUA_OSLIBNAME,
+        NULL};
     for (int i = 0; libraries[i]; i++) {
         lua_getglobal(L, libraries[i]);
         add_functions(L);
     }
     lua_pushliteral(L, "");
     if (lua_getmetatable(L, -1)) add_functions(L); // arithmetic on texts
-    luaL_getmetatable(L, LUA_FILEHANDLE);
-    lua_getfield(L, -1, "__index");
-    add_functions(L);
+    lua_getglobal(L, "print");
+    remove_function(lua_tocfunction(L, -1));
     lua_pop(L, 2);
 }
 

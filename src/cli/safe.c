@@ -334,7 +334,7 @@ static int charging(lua_State *L) {
 bool tperf_safe_replaces(lua_CFunction function) {
     for (const replacement *r = replacements; r->name; r++)
         if (r->function == function) return true;
-    return function == call_charged || function == call_writing || function == codes_next;
+    return function == codes_next;
 }
 
 void tperf_safe_push(lua_State *L) {
