@@ -1,34 +1,43 @@
---- Numbers as people type them in options.
+--- Numbers as people type them in options: counts are decimal ("8k", "2T", "1,024"), sizes in bytes are binary as in
+-- nccl-tests where the prefix stands alone ("1K" is 1 KiB), decimal with the unit ("1kB").
+local units = require "tperf.base.units"
+
 local numbers = {}
 
-local THOUSANDS = { k = 3, K = 3, M = 6, G = 9, B = 9, T = 12 }
+local DECIMAL <const> = { k = 3, M = 6, G = 9, B = 9, T = 12 } -- B: billion
+local BINARY <const> = { K = 10, M = 20, G = 30, T = 40 }
 
 -- "1024" for "1,024": the number, if commas stand where they separate thousands.
 local function without_commas(text)
   return text:gsub(",%d%d%d", "_"):find "^%d%d?%d?_+$" and text:gsub(",", "") or nil
 end
 
--- A hint for a common mistake: "; write 15e12" for "15T", "; write 8192 or 8e3" for "8k", "; write 0.1" for "10%",
--- "; write 1024" for "1,024"; or "".
-local function remedy_of(text)
-  local plain = without_commas(text)
-  if plain then return "; write " .. plain end
-  local digits, suffix = text:match "^([%d.]+)([%a%%])$"
-  if not tonumber(digits) then return "" end
-  if suffix == "%" then return ("; write %g"):format(tonumber(digits) / 100) end
-  local binary = THOUSANDS[suffix] == 3 and math.tointeger(1024 * tonumber(digits))
-  return THOUSANDS[suffix] and ("; write %s%se%d"):format(binary and binary .. " or " or "", digits, THOUSANDS[suffix])
-    or ""
+-- What a text with a suffix spells without it: "8e3" for "8k".
+local function without_suffix(text)
+  local digits, suffix = text:match "^([%d.]+)(%a)$"
+  return DECIMAL[suffix] and tonumber(digits) and ("%se%d"):format(digits, DECIMAL[suffix]) or nil
 end
+
+-- A hint for a common mistake: "; write 8192, or 8k for 8000" for "8K", which people use for both, "; write 0.1" for
+-- "10%", or "".
+local function remedy_of(text)
+  local digits, suffix = text:match "^([%d.]+)([K%%])$"
+  local number = tonumber(digits)
+  if not number then return "" end
+  if suffix == "%" then return ("; write %g"):format(number / 100) end
+  return ("; write %.15g, or %sk for %.15g"):format(1024 * number, digits, 1000 * number)
+end
+
+local function finite(number) return number and number == number and math.abs(number) < math.huge and number or nil end
 
 --- The number that a text is; nil and a message.
 ---@param kind "integer"|"number"
 ---@param text string
 ---@param min number?
 function numbers.one(kind, text, min)
-  local number = tonumber(text)
+  local number = finite(tonumber(without_commas(text) or without_suffix(text) or text))
   if kind == "integer" then number = number and math.tointeger(number) end
-  if not number or number ~= number or math.abs(number) == math.huge then
+  if not number then
     return nil, ("%s is needed, got '%s'%s"):format(kind == "integer" and "an integer" or "a number", text,
       remedy_of(text))
   end
@@ -37,6 +46,24 @@ function numbers.one(kind, text, min)
       text)
   end
   return number
+end
+
+--- The bytes that a text is; nil and a message.
+---@param text string
+function numbers.bytes(text)
+  local digits, prefix = text:match "^([%d.]+)([kKmMgGtT])$"
+  if tonumber(digits) then return tonumber(digits) * 2.0 ^ BINARY[prefix:upper()] end
+  return units.parse(text, "bytes")
+end
+
+--- The integer that vLLM reads: "32k" is 32,000, "32K" 32,768 (vllm/engine/arg_utils.py, human_readable_int); or nil.
+---@param text string
+function numbers.of_vllm(text)
+  local digits, suffix = text:match "^([%d.]+)([kKmMgGtT])$"
+  local number = tonumber(digits or text)
+  if not digits then return math.tointeger(number) end
+  if BINARY[suffix] then return math.tointeger(number) and math.tointeger(number) << BINARY[suffix] end
+  return number and math.tointeger(number * 10.0 ^ DECIMAL[suffix == "k" and suffix or suffix:upper()])
 end
 
 -- Whether a text may be meant as one number with commas between thousands: "1,024", "1,152"; but not "8,128" and
@@ -78,8 +105,8 @@ function numbers.list(text, min)
   local list, doubt = {}, numbers.doubt(text)
   if doubt then return nil, doubt end
   for item in (text .. ","):gmatch " *([^,]-) *," do
-    local first, last = item:match "^(%d+)%.%.(%d+)$"
-    local low, high = math.tointeger(tonumber(first or item)), math.tointeger(tonumber(last or item))
+    local first, last = item:match "^(%d+%a?)%.%.(%d+%a?)$"
+    local low, high = numbers.one("integer", first or item), numbers.one("integer", last or item)
     if not low or not high or low < min or high < low or low == 0 and high > 0 then
       return nil, ("integers such as 4,8 or 4..64 are needed, got '%s'"):format(text)
     end

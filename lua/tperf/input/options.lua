@@ -78,6 +78,7 @@ local function convert(option, text)
     if doubt then return nil, doubt end
     return text
   end
+  if kind == "bytes" then return numbers.bytes(text) end
   return check.quantity(text, kind)
 end
 

@@ -1,6 +1,7 @@
 --- Converts the options of `tperf serve` to arguments of tperf.serve and of the functions built on it.
 local ask = require "tperf.cli.ask.arguments"
 local check = require "tperf.base.check"
+local numbers = require "tperf.input.numbers"
 local options = require "tperf.input.options"
 local rows = require "tperf.question.serving_arguments"
 local serving_axes = require "tperf.cli.ask.serving_axes"
@@ -22,9 +23,9 @@ end
 
 -- Parses a length, "512", "100..2000" or "mean=500,cv=1", or returns nil and a message.
 local function length(option, text)
-  local low, high = text:match "^(%d+)%.%.(%d+)$"
-  if low then return { uniform = { math.tointeger(low), math.tointeger(high) } } end
-  if text:find "^%d+$" then return math.tointeger(text) end
+  local first, last = text:match "^(.-)%.%.(.+)$"
+  local low, high = numbers.one("integer", first or text, 0), numbers.one("integer", last or text, 0)
+  if low and high then return last and { uniform = { low, high } } or low end
   local mean, cv = text:match "^mean=([%d.]+),cv=([%d.]+)$"
   if mean then return { lognormal = { mean = tonumber(mean), cv = tonumber(cv) } } end
   local only = text:match "^mean=([%d.]+)$"

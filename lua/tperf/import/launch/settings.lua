@@ -1,6 +1,7 @@
 --- The settings of a launch file in a stack's own options: read from words or a tree, looked up in the stack's table.
 local check = require "tperf.base.check"
 local marker = require "tperf.import.launch.shell.marker"
+local numbers = require "tperf.input.numbers"
 local tables = require "tperf.import.launch.tables"
 
 local settings = {}
@@ -40,6 +41,11 @@ local function converted(row, value)
     if value == "auto" or value == "None" or value == "null" then return nil, false end
     local number = integer_of(value)
     if not number then return nil, "an integer" end
+    return number
+  elseif kind == "suffixed_integer" then
+    if value == "auto" or value == "None" then return nil, false end
+    local number = numbers.of_vllm(tostring(value))
+    if not number then return nil, "an integer such as 32768, 32K (the same) or 32k (32000)" end
     return number
   elseif kind == "number" then
     if value == "auto" or value == "None" then return nil, false end

@@ -1,16 +1,16 @@
+local numbers = require "tperf.input.numbers"
 local options = require "tperf.input.options"
 local bandwidths = require "tperf.import.nccl_tests".bandwidths
 local settings = require "tperf.cli.ask.settings"
-local units = require "tperf.base.units"
 
 local MOST_SIZES <const> = 1024
 
 -- Parses "1MiB", or "1MiB..1GiB" (doubling up to the last), and adds the sizes in bytes.
 local function add_sizes(sizes, text)
   local first, last = text:match "^(.-)%.%.(.+)$"
-  local low, message = units.parse(first or text, "bytes")
+  local low, message = numbers.bytes(first or text)
   local high = low
-  if low and last then high, message = units.parse(last, "bytes") end
+  if low and last then high, message = numbers.bytes(last) end
   if not low or not high then return nil, message end
   if low < 0 or last and (low == 0 or high < low) then
     return nil, ("sizes such as 1MiB or 1MiB..1GiB are needed, got '%s'"):format(text)
@@ -37,7 +37,7 @@ For example: tperf collective all_reduce -s h100-sxm -g 64 -n 1MiB..8GiB]],
   options = options.join({
     { long = "system", short = "s", value = "NAME", from = "systems files",
       help = "the system (`tperf list systems`, or a file)" },
-    { long = "bytes", short = "n", value = "SIZE,...", kind = "list", help = "sizes, such as 1MiB,1GiB" },
+    { long = "bytes", short = "n", value = "SIZE,...", kind = "list", help = "sizes, such as 1M,1G or 1MB (decimal)" },
     { long = "gpus", short = "g", value = "N", kind = "integer", help = "GPUs that take part" },
     { long = "fast", short = "f", value = "N", kind = "integer", help = "how many of them share one fast domain" },
     { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },

@@ -17,7 +17,6 @@ function vllm.read(s, context)
   r.max_batch, r.max_tokens = s:set "--max-num-seqs", s:set "--max-num-batched-tokens"
   r.seq_max, r.kv_dtype = s:set "--max-model-len", s:get "--kv-cache-dtype"
   r.state_dtype = s:get "--mamba-ssm-cache-dtype"
-  if type(r.seq_max) == "string" then r.seq_max = math.tointeger(tonumber(r.seq_max)) end
   r.memory_fraction = s:get "--gpu-memory-utilization"
   r.chunked_prefill = s:set "--enable-chunked-prefill" ~= false
   if r.max_batch and r.max_tokens and r.max_tokens < r.max_batch then
