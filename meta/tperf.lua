@@ -1310,8 +1310,10 @@
 
 ---@class tperf.system.network.fast
 ---@field bandwidth number|string per GPU and direction
+---@field curves_of? string a system whose links' curves fill missing ones; none: none's
 ---@field domain integer GPUs
 ---@field efficiency? any the part of the bandwidth that messages reach, or curves
+---@field host_gpus? integer of one host, if a domain joins several
 ---@field latency? number|string per hop
 ---@field mesh? boolean every two GPUs have a link, no switch: fewer GPUs have fewer links
 ---@field name? string name of the links, for display
@@ -1321,6 +1323,7 @@
 ---@class tperf.system.network.slow
 ---@field bandwidth number|string per NIC and direction
 ---@field chain? number|string of broadcasts and reduces, per GPU of the chain
+---@field curves_of? string as of the links
 ---@field efficiency? any the part of the bandwidth that messages reach, or a curve
 ---@field latency? number|string per hop
 ---@field name? string name of the network, for display

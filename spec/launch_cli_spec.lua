@@ -158,7 +158,7 @@ describe("--from", function()
       assert.same({ [1] = true, [3] = true }, stages "ds.json llama-3.1-8b")
       assert.same({ [1] = true }, stages "run.sh --set NNODES=2,EXTRA=")
       assert.same({ [1] = true }, stages "l.toml --zero 1")
-      local written = tperf "search --from l.toml --gpus 16 -s h100-sxm --launch torchtitan"
+      local written = tperf "search --from l.toml --gpus 16 --pp 4 -s h100-sxm --launch torchtitan"
       assert.equal(0, written.code, written.err)
       -- what the stack is not told, and that others were faster
       assert.matches("torchtitan: parameters and states in fp32, products in bf16", written.err, 1, true)

@@ -225,7 +225,7 @@ describe("replicas that own whole matrices", function()
       return tperf.collective { system = "h100-sxm", kind = kind, bytes = 8, gpus = gpus, fast = 8 }
     end
     for _, kind in ipairs { "broadcast", "reduce" } do
-      assert.near(time("all_reduce", 512) + 512 * 14e-6, time(kind, 512), 1e-6)
+      assert.near(7e-6 + 512 * 14e-6, time(kind, 512), 1e-6) -- a kernel's start, and a chunk at each GPU
       assert.is_true(time(kind, 8) < 8 * 14e-6)
     end
   end)

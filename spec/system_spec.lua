@@ -300,6 +300,22 @@ describe("curves of another system", function()
     assert.equal("datasheet", (tperf.system(changed):calibration()))
   end)
 
+  it("stand in for links alone where a network names a system, or for none", function()
+    local function links(fast)
+      local s = { name = "mine", curves_of = "l40s", accelerator = FIVE.accelerator, network = {
+        fast = { bandwidth = "32 GB/s", domain = 8, curves_of = fast }, slow = { bandwidth = "200 Gb/s" } } }
+      return tperf.system(s).network.fast.efficiency
+    end
+    local large = function(name) return tperf.system(name).network.fast.efficiency.all_reduce.large end
+    assert.equal(large "l40s", links(nil).all_reduce.large)
+    assert.equal(large "rtx-a6000", links("rtx-a6000").all_reduce.large)
+    assert.equal(0.7, links "none")
+    local alone = { name = "mine", accelerator = FIVE.accelerator, network = { fast = FIVE.network.fast,
+      slow = { bandwidth = "200 Gb/s", curves_of = "h100-sxm" } } }
+    assert.equal(0.95, tperf.system(alone).network.slow.efficiency.efficiency)
+    assert.equal(0.7, tperf.system(alone).network.fast.efficiency)
+  end)
+
   it("must be of a system that there is, and not of itself", function()
     local function with(of)
       local s = {}

@@ -353,6 +353,20 @@ describe("tables of training runs", function()
     program.remove(folder)
   end)
 
+  it("keeps the fast domain of a named system, whatever that is called and the table calls a node", function()
+    local folder = program.folder()
+    finally(function() program.remove(folder) end)
+    local function predicted(changes)
+      local head = "workload,gpus,gpus_per_node,layers,hidden,heads,seq,global_batch,iter_s,gpu,tp,pp,dtype,inter\n"
+      program.write(folder .. "/table.csv", head .. "pretrain,32,4,24,4096,32,2048,64,1.5,A100,32,1,bf16,\n")
+      return tperf.validate { file = folder .. "/table.csv", software = "megatron-lm-2022",
+        system = tperf.system("a100-sxm-80gb"):with(changes) }.cases[1].predicted
+    end
+    local pod = predicted { name = "pod", network = { fast = { domain = 32 } } }
+    assert.equal(pod, predicted { name = "pod-nvl32", network = { fast = { domain = 32 } } })
+    assert.is_true(predicted { network = { fast = { domain = 4 } } } > 1.5 * pod)
+  end)
+
   it("have the fastest micro-batch that fits where a run's is not given", function()
     local path = program.temporary()
     local rows = "workload,gpus,layers,hidden,heads,seq,global_batch,iter_s,gpu,tp,pp,dtype,micro_batch\n"

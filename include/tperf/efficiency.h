@@ -124,9 +124,11 @@ enum {
 };
 
 // Between domains: s seconds of bytes at `efficiency` of the NICs' bandwidth take
-//   latency + doubling log2(domains) + hop (domains - 1) + s + sqrt(ramp s)
-// as the effective bandwidth grows with the message. A broadcast and a reduce take tperf_system's network.slow.chain_s
-// more for each GPU of the group.
+//   start + s + sqrt(ramp s)
+// as the effective bandwidth grows with the message. NCCL reduces along trees and passes all else around rings: an
+// all-reduce's start is latency + doubling log2(domains), any other's latency + hop (domains - 1), and each step within
+// a domain adds its link's hop (src/machine/algorithms.c). A broadcast and a reduce take tperf_system's
+// network.slow.chain_s for each GPU of the group instead of hops.
 typedef struct tperf_slow_curve {
     double efficiency; // fraction of the NICs' bandwidth; 0: no curve
     double latency_s, doubling_s, hop_s, ramp_s;
@@ -214,6 +216,8 @@ tperf_kernel_time tperf_decode_time(const tperf_decode_curve *curve,
                                     const tperf_processor *processor, const tperf_kernel *kernel);
 double tperf_stream_time(const tperf_stream_curve *curve, double bandwidth, double bytes);
 
+// Steps of one pass over a domain's GPUs: around a ring of up to 8, and one more for each doubling beyond, as trees have.
+double tperf_link_steps(double gpus);
 // Seconds within one fast domain; `bandwidth` is that of one GPU's port.
 double tperf_link_time(const tperf_link_curve *curve, bool all_reduce, double bandwidth,
                        double gpus, double bytes);
@@ -231,8 +235,10 @@ double tperf_one_shot_time(const tperf_direct_curve *curve, double bandwidth, do
                            double bytes);
 double tperf_two_shot_time(const tperf_direct_curve *curve, double bandwidth, double gpus,
                            double bytes);
-// part: of an all-reduce's start, which the curve was fitted to; an all-gather and a reduce-scatter, of which an
-// all-reduce is made, have half of it.
-double tperf_slow_time(const tperf_slow_curve *curve, double seconds, double domains, double part);
+// Seconds before the bytes of a collective over several domains flow, along a tree or around a ring.
+double tperf_tree_start(const tperf_slow_curve *curve, double domains);
+double tperf_ring_start(const tperf_slow_curve *curve, double domains);
+// part: of an all-reduce's ramp, which the curve was fitted to.
+double tperf_slow_time(const tperf_slow_curve *curve, double start, double seconds, double part);
 
 #endif

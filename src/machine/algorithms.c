@@ -75,13 +75,27 @@ static double ring_passes(const tperf_exchange *e) {
     return e->rules->all_reduce_is_two_passes || e->reach == TPERF_BOTH ? 2 : 1;
 }
 
+// In a mesh, every GPU of a domain sends its part to each other one at once, over the link between them.
+static bool is_direct(const tperf_exchange *e) {
+    return e->system->network.fast.mesh && !moves_whole(e->kind);
+}
+
+static bool is_around(const tperf_exchange *e) {
+    return !is_direct(e);
+}
+
+// Seconds of so many hops within domains, one after the other but in a mesh.
+static double near_hops(const tperf_exchange *e, double hops) {
+    return fast_hops(e, is_direct(e) && hops > 1 ? 1 : hops);
+}
+
 // One pass around a ring, with the fraction `part` of the bytes crossing every link.
 static tperf_rate once_around(const tperf_exchange *e, double part) {
     if (e->reach == TPERF_LONE)
         return (tperf_rate){slow_hops(e, e->n - 1), part / (nic_rate(e) * lone_nics(e))};
-    if (e->reach == TPERF_INSIDE) return (tperf_rate){fast_hops(e, e->n - 1), part / fast_rate(e)};
+    if (e->reach == TPERF_INSIDE) return (tperf_rate){near_hops(e, e->n - 1), part / fast_rate(e)};
     double nics = e->system->network.slow.nics_per_gpu;
-    return (tperf_rate){slow_hops(e, e->g - 1) + fast_hops(e, e->n - e->g),
+    return (tperf_rate){slow_hops(e, e->g - 1) + near_hops(e, e->n - e->g),
                         larger(part / (nics * e->q * nic_rate(e)), part / fast_rate(e))};
 }
 
@@ -105,7 +119,7 @@ static tperf_rate rooted_rate(const tperf_exchange *e) {
     double out = (e->n - e->q) / e->n, passing = (e->n - 1) / e->n;
     if (e->reach == TPERF_LONE)
         return (tperf_rate){slow_hops(e, e->n - 1), passing / (nic_rate(e) * nics)};
-    return (tperf_rate){slow_hops(e, e->g - 1) + fast_hops(e, e->n - e->g),
+    return (tperf_rate){slow_hops(e, e->g - 1) + near_hops(e, e->n - e->g),
                         larger(out / (nics * e->q * nic_rate(e)), passing / fast_rate(e))};
 }
 
@@ -117,7 +131,7 @@ static tperf_route rooted_route(const tperf_exchange *e) {
 static tperf_rate pairwise_rate(const tperf_exchange *e) {
     double nics = e->system->network.slow.nics_per_gpu;
     return (tperf_rate){
-        slow_hops(e, e->n - e->q) + fast_hops(e, e->q - 1),
+        slow_hops(e, e->n - e->q) + near_hops(e, e->q - 1),
         larger((e->n - e->q) / e->n / (nic_rate(e) * nics), (e->q - 1) / e->n / fast_rate(e))};
 }
 
@@ -174,7 +188,20 @@ static tperf_route two_shot_route(const tperf_exchange *e) {
 
 // --- curves between domains ---
 
-enum { MEASURED_DOMAIN = 8 };
+// Seconds before the bytes flow between domains: trees of domains join the ends of a chain in each, up and down; a ring
+// passes every GPU; a broadcast fills a chain of chunks; in an all-to-all every GPU has its own turn with each domain.
+static double slow_start(const tperf_exchange *e) {
+    const tperf_slow_curve *slow = &e->system->curves.slow;
+    if (reduces(e))
+        return tperf_tree_start(slow, e->g) + 2 * tperf_link_steps(e->q) * e->link->hop_s;
+    if (moves_whole(e->kind)) return slow->latency_s + e->system->network.slow.chain_s * e->n;
+    double near = e->kind == TPERF_ALL_TO_ALL ? e->q - 1 : e->n - e->g;
+    return tperf_ring_start(slow, e->g) + near * e->link->hop_s;
+}
+
+// Part of an all-reduce's ramp that a pass in one direction has: with it, the times of an all-gather on 16 to 2,048 H100s
+// keep to those of NCCL's own model (src/graph/tuning.cc) within a factor of two at every size.
+static const double ONE_WAY = 0.2;
 
 static double slow_seconds(const tperf_exchange *e) {
     const tperf_slow_curve *slow = &e->system->curves.slow;
@@ -185,11 +212,10 @@ static double slow_seconds(const tperf_exchange *e) {
             larger(stream, reduces(e) ? e->stream
                                       : tperf_link_stream(e->link, false, e->port, e->q,
                                                           through_fast_port(e), e->bytes, NULL));
-    bool half = e->kind == TPERF_ALL_GATHER || e->kind == TPERF_REDUCE_SCATTER;
-    double time = tperf_slow_time(slow, stream, e->g, half ? 0.5 : 1);
-    if (moves_whole(e->kind)) time += e->system->network.slow.chain_s * e->n;
-    // The start was measured with domains of up to 8; a larger one takes at least what its own part does.
-    if (e->group.fast <= MEASURED_DOMAIN) return time;
+    bool one_way = e->kind == TPERF_ALL_GATHER || e->kind == TPERF_REDUCE_SCATTER;
+    double time = tperf_slow_time(slow, slow_start(e), stream, one_way ? ONE_WAY : 1);
+    // No faster than the part of one domain alone.
+    if (e->reach == TPERF_LONE) return time;
     double inside = e->kind == TPERF_ALL_TO_ALL ? e->bytes / e->g : e->bytes;
     return larger(time, tperf_link_time(e->link, reduces(e), e->port, e->q, inside));
 }
@@ -215,7 +241,9 @@ enum {
 const tperf_algorithm tperf_algorithms[] = {
     // name, when, condition, line in the bytes, seconds, route
     {"send", BIT(TPERF_SEND) | TPERF_ANYWHERE | TPERF_FORMULA, NULL, send_rate, NULL, send_route},
-    {"ring", AROUND | TPERF_INSIDE | TPERF_LONE | TPERF_FORMULA, NULL, ring_rate, NULL, ring_route},
+    {"ring", AROUND | TPERF_LONE | TPERF_FORMULA, NULL, ring_rate, NULL, ring_route},
+    {"ring", AROUND | TPERF_INSIDE | TPERF_FORMULA, is_around, ring_rate, NULL, ring_route},
+    {"direct", AROUND | TPERF_INSIDE | TPERF_FORMULA, is_direct, ring_rate, NULL, ring_route},
     {"rings", AROUND | TPERF_BOTH | TPERF_FORMULA, NULL, ring_rate, NULL, ring_route},
     {"ring", ROOTED | TPERF_ANYWHERE | TPERF_FORMULA, NULL, rooted_rate, NULL, rooted_route},
     {"pairwise", PAIRED | TPERF_ANYWHERE | TPERF_FORMULA, NULL, pairwise_rate, NULL, pairwise_route},

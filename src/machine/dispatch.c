@@ -70,7 +70,8 @@ static double nics_time(const tperf_system *system, const tperf_rules *rules, do
         return tperf_collective_time(system, rules, TPERF_ALL_TO_ALL, bytes * n / (n - q), group);
     double nics = system->network.slow.nics_per_gpu * system->network.slow.bandwidth;
     curve.ramp_s = 0;
-    return tperf_slow_time(&curve, bytes / (nics * curve.efficiency), n / q, 1);
+    return tperf_slow_time(&curve, tperf_ring_start(&curve, n / q),
+                           bytes / (nics * curve.efficiency), 1);
 }
 
 static double latency_of(const tperf_system *system) {

@@ -219,9 +219,14 @@ double tperf_link_stream(const tperf_link_curve *curve, bool all_reduce, double 
     return stream;
 }
 
+double tperf_link_steps(double gpus) {
+    enum { LARGEST_RING = 8 };
+    return gpus <= LARGEST_RING ? gpus - 1 : LARGEST_RING - 1 + log2(gpus / LARGEST_RING);
+}
+
 double tperf_link_time_of(const tperf_link_curve *curve, bool all_reduce, double bandwidth,
                           double gpus, double bytes, double stream) {
-    double steps = (all_reduce ? 2 : 1) * (gpus - 1), large = curve->extra_s + stream;
+    double steps = (all_reduce ? 2 : 1) * tperf_link_steps(gpus), large = curve->extra_s + stream;
     double start = curve->latency_s + curve->hop_s * steps;
     if (!(bytes / gpus <= curve->switch_bytes)) return start + large;
     double through = through_port(all_reduce, gpus, bytes);
@@ -247,8 +252,14 @@ double tperf_two_shot_time(const tperf_direct_curve *curve, double bandwidth, do
     return curve->latency_s + curve->hop_s * (gpus - 1) + two;
 }
 
-double tperf_slow_time(const tperf_slow_curve *curve, double seconds, double domains, double part) {
-    double start =
-        curve->latency_s + curve->doubling_s * log2(domains) + curve->hop_s * (domains - 1);
-    return part * start + seconds + sqrt(part * curve->ramp_s * seconds);
+double tperf_tree_start(const tperf_slow_curve *curve, double domains) {
+    return curve->latency_s + curve->doubling_s * log2(domains);
+}
+
+double tperf_ring_start(const tperf_slow_curve *curve, double domains) {
+    return curve->latency_s + curve->hop_s * (domains - 1);
+}
+
+double tperf_slow_time(const tperf_slow_curve *curve, double start, double seconds, double part) {
+    return start + seconds + sqrt(part * curve->ramp_s * seconds);
 }

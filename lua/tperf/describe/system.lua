@@ -154,16 +154,19 @@ local schema = {
     fast = check.record_of { -- within a domain: NVLink, Infinity Fabric
       source = source,
       name = check.string { name = true, optional = true }, -- name of the links, for display
+      curves_of = check.string { optional = true }, -- a system whose links' curves fill missing ones; none: none's
       bandwidth = quantity "bytes/s", -- per GPU and direction
       efficiency = constant_or(fast_curves, 0.7), -- the part of the bandwidth that messages reach, or curves
       latency = quantity("s", latency_of "2.5 us"), -- per hop
       domain = check.integer { min = 1, max = 1 << 31 }, -- GPUs
+      host_gpus = check.integer { min = 1, max = 1 << 31, optional = true }, -- of one host, if a domain joins several
       mesh = check.boolean { default = false }, -- every two GPUs have a link, no switch: fewer GPUs have fewer links
       reduces = check.boolean { default = false }, -- its switches reduce (NVLink SHARP); in_network is how fast
     },
     slow = check.record_of { -- between domains: InfiniBand, Ethernet
       source = source,
       name = check.string { name = true, optional = true }, -- name of the network, for display
+      curves_of = check.string { optional = true }, -- as of the links
       bandwidth = quantity "bytes/s", -- per NIC and direction
       efficiency = constant_or(slow_curve, 0.7), -- the part of the bandwidth that messages reach, or a curve
       latency = quantity("s", latency_of "5 us"), -- per hop

@@ -47,26 +47,46 @@ end
 
 local borrowing = {}
 
---- The content of a system file with its missing curves.
----@param content any
----@param system fun(name: string): table  loads another system
----@return any content  a copy if anything was filled
-function borrowed.fill(content, system)
-  local of = type(content) == "table" and content.curves_of
-  if type(of) ~= "string" then return content end
+-- The system whose curves something has: `of`, loaded; the message names it if it has its curves from itself.
+local function lender(of, system)
   if borrowing[of] then check.fail("tperf.system: 'curves_of': %s has its curves from itself", check.show(of)) end
   borrowing[of] = true
   local ok, others = check.attempt(system, of)
   borrowing[of] = nil
   if not ok then check.fail("%s", others) end
+  return others
+end
+
+local NONE <const> = "none" -- a network's `curves_of`: no system's
+
+-- A network's curves are the system's, unless it names another system: a server's links say little about a GPU.
+local function fill_link(network, name, of, system)
+  local link = type(network) == "table" and type(network[name]) == "table" and network[name]
+  if link and type(link.curves_of) == "string" then of = link.curves_of end
+  if link and of and of ~= NONE then with(network, name, lender(of, system).network[name], LINK, of) end
+end
+
+local function copied(record)
+  if type(record) ~= "table" then return record end
   local result = {}
-  for key, value in next, content do result[key] = value end
-  with(result, "accelerator", others.accelerator, ACCELERATOR, of)
-  with(result.accelerator, "hbm", others.accelerator.hbm, HBM, of)
-  with(result, "network", {}, {}, of)
-  for _, link in next, { "fast", "slow" } do
-    with(result.network, link, others.network[link], LINK, of)
+  for key, value in next, record do result[key] = value end
+  return result
+end
+
+--- The content of a system file with its missing curves.
+---@param content any
+---@param system fun(name: string): table  loads another system
+---@return any content  a copy
+function borrowed.fill(content, system)
+  if type(content) ~= "table" then return content end
+  local of, result = type(content.curves_of) == "string" and content.curves_of or nil, copied(content)
+  if of then
+    local others = lender(of, system).accelerator
+    with(result, "accelerator", others, ACCELERATOR, of)
+    with(result.accelerator, "hbm", others.hbm, HBM, of)
   end
+  result.network = copied(content.network)
+  for _, name in next, { "fast", "slow" } do fill_link(result.network, name, of, system) end
   return result
 end
 

@@ -15,10 +15,10 @@ local function seconds_of(row, kind, gpus, bytes)
 end
 
 -- The number of GPUs that share a fast domain of the system. A domain may span nodes (NVL72).
-local function fast_of(gpus, nodes, domain, intra)
+local function fast_of(gpus, nodes, links)
   if nodes == 1 then return gpus end
-  local spans = intra:find "NVL72" or intra:find "MNNVL"
-  local fast = spans and math.min(gpus, domain) or gpus // nodes
+  local domain = links.domain
+  local fast = links.host_gpus and math.min(gpus, domain) or gpus // nodes
   return fast <= domain and gpus % fast == 0 and fast or nil
 end
 
@@ -50,7 +50,7 @@ function collective.case(row)
   if read.text(row.algo):find "off" then return nil, "in-network reduction is switched off" end
   return {
     gpu = row.gpu ~= "None" and row.gpu or row.source, kind = kind, gpus = gpus, nodes = nodes, bytes = bytes,
-    measured = seconds, inter = read.text(row.inter), intra = read.text(row.intra),
+    measured = seconds, inter = read.text(row.inter),
     source = ("collectives, %s, %s"):format(nodes > 1 and "multi-node" or "single-node",
       bytes >= 1 << 20 and "at least 1 MiB" or "less than 1 MiB"),
     label = ("%s %d GPUs %.15g B"):format(kind, gpus, bytes),
@@ -62,7 +62,7 @@ function collective.system(case, system, given)
   if given or case.nodes == 1 then return {} end
   local network, reason = fabrics.of(case.inter, case.gpus / case.nodes)
   if not network then
-    if case.intra:find "NVL72" and case.gpus <= system.network.fast.domain then return {} end
+    if system.network.fast.host_gpus and case.gpus <= system.network.fast.domain then return {} end
     return nil, reason
   end
   local slow = { efficiency = network.curve }
@@ -72,7 +72,7 @@ end
 
 --- Seconds predicted; nil and a reason if the system does not support the case.
 function collective.predict(case, machine, system, rules)
-  local fast = fast_of(case.gpus, case.nodes, system.network.fast.domain, case.intra)
+  local fast = fast_of(case.gpus, case.nodes, system.network.fast)
   if not fast or case.nodes == 1 and fast > system.network.fast.domain then
     return nil, "more GPUs in a fast domain than the system has"
   end

@@ -1,11 +1,19 @@
 --- Networks between nodes as named in tables of measurements: a node's bandwidth, and the curve of its kind.
--- The curves (tperf_slow_curve, include/tperf/efficiency.h) are fitted to the all-reduces in nccl_visible.csv;
--- InfiniBand's latencies to the smaller messages of clusters whose bandwidth the logs do not state.
+local system = require "tperf.describe.system"
+
 local fabrics = {}
 
-local INFINIBAND <const> = { efficiency = 0.95, latency = 22e-6, doubling = 25e-6, hop = 4.8e-6, ramp = 0.64e-3 }
--- Ethernet with the cloud providers' transports: Elastic Fabric Adapter, GPUDirect-TCPXO.
-local ETHERNET <const> = { efficiency = 0.81, latency = 10e-6, doubling = 161e-6, hop = 4.1e-6, ramp = 0.16e-3 }
+-- Systems whose files state the curves, and their sources: InfiniBand's; and that of Ethernet with the cloud providers'
+-- transports: Elastic Fabric Adapter, GPUDirect-TCPXO.
+local INFINIBAND <const>, ETHERNET <const> = "h100-sxm", "a10"
+
+local NUMBERS <const> = { "efficiency", "latency", "doubling", "hop", "ramp" }
+
+local function curve_of(name)
+  local stated, curve = system(name).network.slow.efficiency, {}
+  for _, number in ipairs(NUMBERS) do curve[number] = stated[number] end
+  return curve
+end
 
 local OMNI_PATH <const> = 100e9 / 8 -- bytes/s per link
 
@@ -41,14 +49,15 @@ function fabrics.of(text, gpus_per_node)
   end
   local node = node_bandwidth(text)
   if node then
-    return { bandwidth = node / gpus_per_node, curve = ethernet and ETHERNET or INFINIBAND }
+    return { bandwidth = node / gpus_per_node, curve = curve_of(ethernet and ETHERNET or INFINIBAND) }
   end
   if lower:find "not stated" or lower:find "not named" or lower:find "omni%-path" then
     return nil, "the network between the nodes is not named"
   end
-  if lower:find "infiniband" or lower:find "ndr" or lower:find "hdr" then return { curve = INFINIBAND } end
+  if lower:find "infiniband" or lower:find "ndr" or lower:find "hdr" then return { curve = curve_of(INFINIBAND) } end
   -- Ethernet with remote memory access is what GPUs use; any other may be the hosts' own.
-  if ethernet then return { curve = ETHERNET, remote = (lower:find "^efa" or lower:find "roce") and true or nil } end
+  local remote = (lower:find "^efa" or lower:find "roce") and true or nil
+  if ethernet then return { curve = curve_of(ETHERNET), remote = remote } end
   return nil, "the network between the nodes is not named"
 end
 

@@ -165,7 +165,7 @@ function step.case(row, options)
     switches = switches(row, sizes, checked and model), experts = checked and model.experts ~= nil,
     attention = attention_of(row) or unknown and stacks.is_unfused(row) and "unfused" or nil,
     loss = loss_of(row), compile = not is_eager(row),
-    gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
+    gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter,
     graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
     memory_kind = peak.kind(row.mem_note),
     deterministic = software_stack == "megatron-core-ci-2025" and attention_backend(row) ~= "flash",
@@ -180,11 +180,11 @@ function step.case(row, options)
   return case
 end
 
---- A case's changes to its system: its nodes and, unless the system is given, its network, if the row names them.
+--- A case's changes to its system, unless that is given: its nodes and its network, if the row names them.
 function step.system(case, system, given)
-  -- A rack's NVLink joins many nodes, whatever a table calls a node: trays of four GPUs.
-  local domain = system.name:find "nvl%d" and system.network.fast.domain or case.gpus_per_node
-  local change = { fast = { domain = math.min(domain, math.max(system.network.fast.domain, case.gpus_per_node)) } }
+  local fast, change = system.network.fast, {}
+  -- A domain of several hosts, such as a rack's NVLink, stays whole, whatever a table calls a node.
+  if not given and not fast.host_gpus then change.fast = { domain = case.gpus_per_node } end
   local fabric = not given and case.inter ~= "" and fabrics.of(case.inter, case.gpus_per_node) or nil
   if fabric and (fabric.bandwidth or fabric.remote) then
     change.slow = { bandwidth = fabric.bandwidth, nics_per_gpu = fabric.bandwidth and 1, efficiency = fabric.curve }
