@@ -1309,6 +1309,7 @@
 ---@field source? string where the numbers come from
 
 ---@class tperf.system.network.fast
+---@field axes? integer[] A torus of up to three axes: the length from which each wraps around. Two links of a GPU lie along each.
 ---@field bandwidth number|string per GPU and direction
 ---@field curves_of? string a system whose links' curves fill missing ones; none: none's
 ---@field domain integer GPUs

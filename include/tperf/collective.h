@@ -15,6 +15,9 @@
 // In a mesh (network.fast.mesh) every pair of GPUs of a domain has its own link: among q GPUs each has
 // (q-1) / (domain-1) of B_f, and a pass takes one hop within a domain, since all parts travel at once: 2 l_f + ... for
 // an all-reduce of one domain (a broadcast and a reduce still pass a chain).
+// In a torus (network.fast.axes) a group is a compact block (src/machine/torus.h): of the two links along each axis its
+// GPUs use both where the block is long enough to wrap, one where it is not, and a pass takes as many hops as it is wide.
+// An all-to-all passes e/8 of what a GPU sends over each link of the longest axis, of e GPUs; e/4 where that does not wrap.
 // An all-reduce is a reduce-scatter followed by an all-gather: see rule all_reduce_is_two_passes.
 //   send           l_s + V / B_s if q = 1 (same rule), else l_f + V / B_f
 //
@@ -74,7 +77,8 @@ bool tperf_collective_rate(const tperf_system *system, const tperf_rules *rules,
 
 // The algorithm that a collective is priced as, and the bytes that one GPU (the root of a scatter or gather) sends over
 // its fast port and its NICs. Algorithms, a row each of src/machine/algorithms.c, whose names tperf_algorithm_name gives:
-//   "ring", "rings" (parallel, one per GPU of a domain), "direct" (all links of a mesh at once), "pairwise", "send", "switch" (in-network reduction), "tree",
+//   "ring", "rings" (parallel, one per GPU of a domain), "direct" (all links of a mesh at once), "pairwise", "torus" (an
+//   all-to-all in one), "send", "switch" (in-network reduction), "tree",
 //   "one-shot", "two-shot" (kernels that read the peers' memory); and "none" (no bytes, or a group of one)
 typedef struct tperf_route {
     const char *algorithm;

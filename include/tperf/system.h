@@ -11,6 +11,8 @@
 #include "tperf/efficiency.h"
 #include "tperf/error.h"
 
+enum { TPERF_TORUS_AXES = 3 };
+
 typedef struct tperf_system {
     bool serves;         // runs a serving engine, which has kernels of its own
     tperf_curves curves; // where they exist, they replace the constants below
@@ -56,6 +58,8 @@ typedef struct tperf_system {
             double latency_s; // seconds per hop
             int64_t domain;   // GPUs that share the fast network
             bool mesh;        // a link between each pair of them, not a switch
+            // A torus: the length from which each axis wraps around; 0 after the last, all 0: none.
+            double axes[TPERF_TORUS_AXES];
         } fast;
         struct {              // between domains: InfiniBand, Ethernet
             double bandwidth; // bytes/s per NIC and direction

@@ -84,9 +84,18 @@ static bool is_around(const tperf_exchange *e) {
     return !is_direct(e);
 }
 
-// Seconds of so many hops within domains, one after the other but in a mesh.
+static bool is_torus(const tperf_exchange *e) {
+    return e->system->network.fast.axes[0] > 0;
+}
+
+static bool is_switched(const tperf_exchange *e) {
+    return !is_torus(e);
+}
+
+// Seconds of so many hops within domains, one after the other but in a mesh and along the axes of a torus.
 static double near_hops(const tperf_exchange *e, double hops) {
-    return fast_hops(e, is_direct(e) && hops > 1 ? 1 : hops);
+    double most = is_direct(e) ? 1 : is_torus(e) ? e->block.hops : hops;
+    return fast_hops(e, hops < most ? hops : most);
 }
 
 // One pass around a ring, with the fraction `part` of the bytes crossing every link.
@@ -133,6 +142,12 @@ static tperf_rate pairwise_rate(const tperf_exchange *e) {
     return (tperf_rate){
         slow_hops(e, e->n - e->q) + near_hops(e, e->q - 1),
         larger((e->n - e->q) / e->n / (nic_rate(e) * nics), (e->q - 1) / e->n / fast_rate(e))};
+}
+
+// Every byte passes the links of its way; those in the middle of the longest axis pass most.
+static tperf_rate torus_rate(const tperf_exchange *e) {
+    double link = fast_rate(e) / e->block.links;
+    return (tperf_rate){near_hops(e, e->q - 1), e->block.turned / link};
 }
 
 static tperf_route pairwise_route(const tperf_exchange *e) {
@@ -246,7 +261,9 @@ const tperf_algorithm tperf_algorithms[] = {
     {"direct", AROUND | TPERF_INSIDE | TPERF_FORMULA, is_direct, ring_rate, NULL, ring_route},
     {"rings", AROUND | TPERF_BOTH | TPERF_FORMULA, NULL, ring_rate, NULL, ring_route},
     {"ring", ROOTED | TPERF_ANYWHERE | TPERF_FORMULA, NULL, rooted_rate, NULL, rooted_route},
-    {"pairwise", PAIRED | TPERF_ANYWHERE | TPERF_FORMULA, NULL, pairwise_rate, NULL, pairwise_route},
+    {"pairwise", PAIRED | ACROSS | TPERF_FORMULA, NULL, pairwise_rate, NULL, pairwise_route},
+    {"pairwise", PAIRED | TPERF_INSIDE | TPERF_FORMULA, is_switched, pairwise_rate, NULL, pairwise_route},
+    {"torus", PAIRED | TPERF_INSIDE | TPERF_FORMULA, is_torus, torus_rate, NULL, pairwise_route},
 
     {"switch", REDUCED | TPERF_INSIDE | TPERF_CURVE, switch_adds, NULL, link_seconds, switch_route},
     {"ring", AROUND | ROOTED | TPERF_INSIDE | TPERF_CURVE, NULL, NULL, link_seconds, port_route},
@@ -279,11 +296,19 @@ static bool is_measured(const tperf_system *system, tperf_collective kind, tperf
     return system->curves.slow.efficiency > 0 && (link->large > 0 || group.fast == 1);
 }
 
-// The port bandwidth, in bytes/s, from one GPU to the other q - 1 of its group in the domain. In a mesh only the links
-// to them count, out of domain - 1.
-static double port_of(const tperf_system *system, int64_t q) {
+static int axes_of(const tperf_system *system) {
+    int count = 0;
+    while (count < TPERF_TORUS_AXES && system->network.fast.axes[count] > 0)
+        count++;
+    return count;
+}
+
+// The port bandwidth, in bytes/s, from one GPU to the other q - 1 of its group in the domain: of the links to them in a
+// mesh, out of domain - 1, and in a torus, out of two for each axis.
+static double port_of(const tperf_system *system, int64_t q, const tperf_block *block) {
     double port = system->network.fast.bandwidth;
     int64_t others = system->network.fast.domain - 1;
+    if (block->links > 0) return port * block->links / (2 * axes_of(system));
     return system->network.fast.mesh && q > 1 && others > 0
                ? port * (double)(q - 1) / (double)others
                : port;
@@ -297,6 +322,9 @@ tperf_exchange tperf_exchange_of(const tperf_system *system, const tperf_rules *
                      : group.fast == 1        ? TPERF_LONE
                                               : TPERF_BOTH;
     bool measured = is_measured(system, kind, group, link);
+    tperf_block block = {0};
+    if (system->network.fast.axes[0] > 0)
+        block = tperf_torus_block(system->network.fast.axes, group.fast);
     tperf_exchange e = {
         .system = system,
         .rules = rules,
@@ -306,7 +334,8 @@ tperf_exchange tperf_exchange_of(const tperf_system *system, const tperf_rules *
         .n = n,
         .q = q,
         .g = n / q,
-        .port = port_of(system, group.fast),
+        .block = block,
+        .port = port_of(system, group.fast, &block),
         .link = link,
         .reach = reach,
         .is = BIT(kind) | reach | (measured ? TPERF_CURVE : TPERF_FORMULA),

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "machine/torus.h"
 #include "tperf/collective.h"
 
 // A collective to be timed, with what its algorithms read of it. Letters as in tperf/collective.h.
@@ -14,7 +15,8 @@ typedef struct tperf_exchange {
     double bytes;
     tperf_group group;
     double n, q, g;
-    double port; // bytes/s from one GPU to the others of its group in the domain
+    tperf_block block; // of those of a domain, in a torus
+    double port;       // bytes/s from one GPU to the others of its group in the domain
     const tperf_link_curve *link;
     // Of an all-reduce on curves with several GPUs of a domain: the bandwidth-bound part within it, and whether the switch
     // reduces.

@@ -45,6 +45,12 @@ tperf_status tperf_system_validate(const tperf_system *system, tperf_error *erro
     TPERF_TRY(check_part(system->network.fast.efficiency, "network.fast.efficiency", error));
     TPERF_TRY(check_part(system->network.slow.efficiency, "network.slow.efficiency", error));
     TPERF_TRY(tperf_curves_check(system, error));
+    for (int i = 0; i < TPERF_TORUS_AXES; i++) {
+        double axis = system->network.fast.axes[i];
+        if (axis != 0 && !(axis >= 2 && axis <= 1e6 && axis == floor(axis)))
+            return tperf_error_set(error, TPERF_INVALID,
+                                   "network.fast.axes has %g, not a length from 2 to 10^6", axis);
+    }
     int64_t domain = system->network.fast.domain;
     if (domain < 1 || domain > INT64_C(1) << 31)
         return tperf_error_set(error, TPERF_INVALID,

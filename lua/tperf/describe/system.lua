@@ -161,6 +161,8 @@ local schema = {
       domain = check.integer { min = 1, max = 1 << 31 }, -- GPUs
       host_gpus = check.integer { min = 1, max = 1 << 31, optional = true }, -- of one host, if a domain joins several
       mesh = check.boolean { default = false }, -- every two GPUs have a link, no switch: fewer GPUs have fewer links
+      -- A torus of up to three axes: the length from which each wraps around. Two links of a GPU lie along each.
+      axes = check.list(check.integer { min = 2, max = 1000000 }, { min = 1, max = 3, optional = true }),
       reduces = check.boolean { default = false }, -- its switches reduce (NVLink SHARP); in_network is how fast
     },
     slow = check.record_of { -- between domains: InfiniBand, Ethernet

@@ -20,6 +20,17 @@ local patterns = {
   { "mi355x", "mi355x" },
   { "rtx[_ -]?3090", "rtx-3090" }, { "rtx[_ -]?4090", "rtx-4090" }, { "rtx[_ -]?5080", "rtx-5080" },
   { "rtx[_ -]?5090", "rtx-5090" }, { "rtx[_ -]?6000[_ -]?ada", "rtx-6000-ada" },
+  { "rtx[_ -]?5070[_ -]?ti", "rtx-5070-ti" }, { "rtx[_ -]?5070", "rtx-5070" },
+  { "rtx[_ -]?5060[_ -]?ti", "rtx-5060-ti" },
+  { "tpu[_ -]?v7", "tpu-v7" }, { "ironwood", "tpu-v7" }, { "v6e", "tpu-v6e" }, { "trillium", "tpu-v6e" },
+  { "v5p", "tpu-v5p" }, { "v5e", "tpu-v5e" }, { "v5 ?lite", "tpu-v5e" }, { "tpu[_ -]?v4%f[^%w]", "tpu-v4" },
+  { "trainium[_ -]?1", "trainium1" }, { "trn1", "trainium1" }, { "trainium[_ -]?2", "trainium2" },
+  { "trn2", "trainium2" }, { "trainium[_ -]?3", "trainium3" }, { "trn3", "trainium3" },
+  { "gaudi[_ -]?2", "gaudi2" }, { "gaudi[_ -]?3", "gaudi3" },
+  { "910c", "ascend-910c" }, { "ascend[_ -]?a3", "ascend-910c" }, { "910b", "ascend-910b" },
+  { "gb10", "gb10" }, { "dgx spark", "gb10" }, { "strix[_ -]?halo", "strix-halo" }, { "ai max%+? 395", "strix-halo" },
+  { "m1 max", "m1-max" }, { "m1 ultra", "m1-ultra" }, { "m2 ultra", "m2-ultra" }, { "m3 max", "m3-max" },
+  { "m3 ultra", "m3-ultra" }, { "m4 max", "m4-max" }, { "%f[%w]m5%f[^%w]", "m5" },
 }
 
 -- Chips that the patterns would mistake for a faster relative.

@@ -168,7 +168,12 @@ static void read_network(lua_State *L, tperf_system *out) {
     lua_pop(L, 1);
     lua_getfield(L, -1, "mesh");
     out->network.fast.mesh = lua_toboolean(L, -1);
-    lua_pop(L, 2);
+    lua_pop(L, 1);
+    if (enter(L, "axes")) {
+        lua_pop(L, 1);
+        read_list(L, "axes", out->network.fast.axes, TPERF_TORUS_AXES);
+    }
+    lua_pop(L, 1);
     push_part(L, "slow");
     out->network.slow.efficiency =
         read_constant(L, "efficiency", NULL, out->curves.slow.efficiency);

@@ -58,21 +58,37 @@ local function profiles()
   }
 end
 
--- Systems, with the basis of their efficiencies. An invalid file shows its error in its own row.
-local function systems()
+-- The rows of a vendor, in any case of letters; fails with those that there are.
+local function of_vendor(rows, vendor)
+  local found, known = {}, {}
+  for _, row in ipairs(rows) do
+    if row.vendor and row.vendor:lower() == vendor:lower() then found[#found + 1] = row end
+    if row.vendor and not known[row.vendor] then known[row.vendor], known[#known + 1] = true, row.vendor end
+  end
+  if not found[1] then
+    check.fail("--vendor: no system of %s; there are %s", check.show(vendor), table.concat(known, ", "))
+  end
+  return found
+end
+
+-- The systems of a vendor, or all, with the basis of their efficiencies. An invalid file shows its error in its row.
+local function systems(vendor)
   local system, rows = require "tperf.describe.system", named(require "tperf.base.catalogue".list "systems")
   for _, row in ipairs(rows) do
     local right, s = check.attempt(system, row.name)
     if right then
       local rests_on, base = s:calibration()
+      row.vendor = s.vendor
       row.gpu, row.memory, row.peak = s.accelerator.name, s.accelerator.hbm.capacity, s.accelerator.tensor.bf16
       row.domain, row.curves = s.network.fast.domain, base and "of " .. base or rests_on
     else
       row.curves = "cannot be read"
     end
   end
+  if vendor then rows = of_vendor(rows, vendor) end
   return rows, {
-    { key = "name" }, { key = "gpu", title = "GPU", wide = 1 }, { key = "memory", unit = "bytes" },
+    { key = "name" }, { key = "vendor", wide = 1 }, { key = "gpu", title = "GPU", wide = 1 },
+    { key = "memory", unit = "bytes" },
     { key = "peak", title = "16-bit peak", unit = "FLOP/s" }, { key = "domain", title = "domain" },
     { key = "curves", title = "calibration" },
   }
@@ -113,13 +129,15 @@ return {
   summary = "list models, systems, software, schedules and more",
   arguments = table.concat(NAMES, "|"),
   from = { NAMES },
-  options = options.formats,
+  options = options.join({ { long = "vendor", value = "NAME", help = "systems: only those of this vendor" } },
+    options.formats),
   run = function(values, arguments)
     local name = arguments[1]
     if not name then return false, "say what to list: " .. table.concat(NAMES, ", ") end
     if arguments[2] then return false, "list takes one subject" end
     if not SUBJECTS[name] then return false, ("unknown subject '%s'%s"):format(name, check.suggest(name, NAMES)) end
-    local rows, columns = require "tperf.base.roots".browse(SUBJECTS[name])
+    if values.vendor and name ~= "systems" then return false, "--vendor goes with systems" end
+    local rows, columns = require "tperf.base.roots".browse(function() return SUBJECTS[name](values.vendor) end)
     if columns or values.json or values.csv then
       require "tperf.cli.answer.table"(values, rows, columns or { { key = "name" }, { key = "summary" } })
       return
