@@ -1910,9 +1910,8 @@ function tperf.architecture.is(value) end
 ---@param model table
 ---@param rules table? (default: the default rules)
 ---@param apart boolean? true: modules of multi-token prediction become separate layers after all others
----@param t table? what is trained, see tperf/describe/tuning.lua (default: everything)
 ---@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (the same for the same `key`), first = the blocks before the first layer, last = those after the last one }
-function tperf.architecture.of(model, rules, apart, t) end
+function tperf.architecture.of(model, rules, apart) end
 
 ---Parses a script's arguments. Prints help or an error message and exits where there is reason to.
 ---@class tperf.args.functions
@@ -1925,7 +1924,7 @@ function tperf.args.set(list) end
 
 ---Defines a block: a function from the model and one GPU's share to a list of ops.
 ---@class tperf.block.functions
----@overload fun(name: string, build: fun(model: table, share: table): table)
+---@overload fun(name: string, build: fun(model: table, share: table): table): table
 tperf.block = {}
 
 ---Whether a value was made by tperf.block.
@@ -2193,6 +2192,12 @@ function tperf.plot.scatter(options) end
 ---@return tperf.Plot
 function tperf.plot.spans(options) end
 
+---Prepares a question: what asking again needs (layouts of the model, its jobs) is kept as long as the function that
+---this returns. Answers are those of the question itself.
+---@param given table the arguments that stay, and run = the question (tperf.train)
+---@return fun(changes: table?): any ask  the answer with these arguments added, or in place of those that were given
+function tperf.prepare(given) end
+
 tperf.report = {}
 
 ---Columns for rows that contain configurations: those named, then all fields of configurations for which some row
@@ -2312,7 +2317,7 @@ function tperf.report.software(rows) end
 ---@return string
 function tperf.report.text(rows, wanted, options) end
 
----A set of rules: by name, or a table of fields over a base. A question follows changes of its fields.
+---A set of rules: by name, or a table of fields over a base. It is never changed.
 ---@class tperf.rules.functions
 ---@overload fun(value: tperf.rules.request): table<string, boolean>
 tperf.rules = {}

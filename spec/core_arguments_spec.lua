@@ -2,6 +2,7 @@
 -- argument, or one field of one, replaced. Each must answer or raise a message; the sanitizers watch.
 local cases = require "cases"
 local core = require "tperf.core"
+local frozen = require "tperf.base.object.frozen"
 local program = require "program"
 local tperf = require "tperf"
 
@@ -36,6 +37,7 @@ do
 end
 
 local function copy(value)
+  value = frozen.plain(value)
   if type(value) ~= "table" then return value end
   local same = {}
   for key, item in pairs(value) do same[key] = copy(item) end

@@ -135,47 +135,6 @@ describe("the codec", function()
   end
 end)
 
-describe("a snapshot of a table", function()
-  local snapshot, unchanged = core.resource.snapshot, core.resource.unchanged
-
-  it("tells whether any field has changed since, or those of one part", function()
-    local t = { a = 1, b = { c = true, d = { 0.5, "x" } }, e = {} }
-    local before = snapshot(t)
-    assert.is_true(unchanged(before, t))
-    assert.is_true(unchanged(before, t, "b"))
-    assert.is_false(unchanged(before, t, "a"))      -- no table
-    assert.is_false(unchanged(before, t, "nosuch"))
-    local changes = {
-      function(b) b.c = false end, function(b) b.d = 7 end, function(b) b.d[1] = 0.25 end, function(b) b.d[1] = 1 end,
-      function(b) b.d[2] = "y" end, function(b) b.d[3] = 1 end, function(b) b.d[2] = nil end,
-      function(b) b.c = nil end, function(b) b.d = { 0.5 } end,
-    }
-    for i, change in ipairs(changes) do
-      local u = { a = 1, b = { c = true, d = { 0.5, "x" } }, e = {} }
-      local was = snapshot(u)
-      change(u.b)
-      assert.is_false(unchanged(was, u), i)
-      assert.is_false(unchanged(was, u, "b"), i)
-      assert.is_true(unchanged(was, u, "e"), i)
-    end
-  end)
-
-  it("of one that contains itself, or lies too deep, never says so", function()
-    local ring, deep = {}, {}
-    ring.inner = { ring }
-    local t = deep
-    for _ = 1, 100 do
-      t.inner = {}
-      t = t.inner
-    end
-    assert.is_true(unchanged(snapshot(deep), deep))
-    assert.is_false(unchanged(snapshot(ring), ring))
-    assert.is_false(unchanged(snapshot(ring), ring, "inner"))
-    t.inner = {}
-    assert.is_false(unchanged(snapshot(deep), deep))
-  end)
-end)
-
 describe("fields as text", function()
   local words, names = core.resource.words, { "a", "b", "c" }
 

@@ -290,17 +290,6 @@ describe("infer", function()
     assert.equal(0, r.decode.time)
   end)
 
-  it("notices changes to a model or system since its last use", function()
-    local m, s = tperf.model "llama-3.1-8b", h100:with {}
-    local before = infer { model = m, system = s, tp = 1 }
-    m.layers, s.accelerator.hbm.bandwidth = 16, 1e12
-    local after = infer { model = m, system = s, tp = 1 }
-    assert.is_true(after.memory.weights < 0.7 * before.memory.weights)
-    assert.is_true(after.tpot > before.tpot)
-    m.layers = -1
-    refuses({ model = m }, "'layers' must be an integer")
-  end)
-
   it("refuses invalid arguments by name, with the remedy", function()
     refuses({ batch = -1 }, "'batch' must be an integer from 1 to")
     refuses({ prompt = 0 }, "'prompt' must be an integer from 1 to")

@@ -1,5 +1,6 @@
 -- Caching of blocks: the same ops as without it, for every share, without building them again for each.
-local architecture = require "tperf.describe.arch"
+local architecture = require "tperf.describe.arch.plan"
+local catalogue = require "tperf.base.catalogue"
 local cases = require "cases"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
@@ -9,10 +10,13 @@ local precision = require "tperf.describe.precision"
 local sections = require "tperf.describe.layout.sections"
 local program = require "program"
 local strategy = require "tperf.describe.strategy"
+local sets = require "tperf.describe.rules.sets"
 local tperf = require "tperf"
 local tuning = require "tperf.describe.tuning"
 
-local rules, s = tperf.rules "default", strategy.of "context"
+local model_of, system_of = catalogue.shared(require "tperf.describe.model"),
+  catalogue.shared(require "tperf.describe.system")
+local rules, s = sets.of "default", strategy.of "context"
 
 local function each_share(visit)
   for _, recompute in ipairs { "none", "full" } do
@@ -73,7 +77,7 @@ end
 describe("a cached block", function()
   for _, name in ipairs { "deepseek-v3", "mixtral-8x7b", "llama-3.1-8b" } do
     it("equals a fresh one, for " .. name, function()
-      local model, memory, made, asked = tperf.model(name), memo.new(s), {}, 0
+      local model, memory, made, asked = model_of(name), memo.new(s), {}, 0
       local distinct = 0
       for _, one in ipairs(blocks_of(model)) do
         each_share(function(share_of)
@@ -105,7 +109,7 @@ describe("a workload of cached blocks", function()
     { recompute = "none", mode = "prefill", seq = 512 },
     { recompute = "none", mode = "decode", seq = 1, context = 512 }, { recompute = "none", part = "attention" },
   }
-  local tensor, blackwell = strategy.of "tensor", tperf.system "b200-sxm"
+  local tensor, blackwell = strategy.of "tensor", system_of "b200-sxm"
 
   -- Options in precisions, one after the other on the same model: they share what is remembered.
   local function narrowed(model)
@@ -137,7 +141,7 @@ describe("a workload of cached blocks", function()
 
   for number, name in ipairs { "deepseek-v3", "jamba-v0.1", "gpt-oss-20b" } do
     it("has the ops that its blocks make anew, for " .. name, function()
-      local model = tperf.model(name)
+      local model = model_of(name)
       local options = { {}, { apart = true }, { twins = "recompute" }, { tuning = tuning_of(model, "dpo") },
         { tuning = tuning_of(model, "next_token") } }
       table.move(narrowed(model), 1, 6, #options + 1, options)
@@ -160,7 +164,7 @@ describe("a workload of cached blocks", function()
   end
 
   it("shares experts among sizes that give a GPU as many tokens", function()
-    local all = sections.new(tperf.model "deepseek-v3", tensor, "flash", rules, {})
+    local all = sections.new(model_of "deepseek-v3":with {}, tensor, "flash", rules, {})
     local function experts_of(tp, micro_batch)
       local list = all:blocks({ tp, 1, 8, 0 }, micro_batch, { recompute = "none" })
       for i, kind in ipairs(all.kinds) do
@@ -178,7 +182,7 @@ describe("a workload of cached blocks", function()
 
   it("shares blocks among groups of layers that agree in what these read", function()
     local function first_blocks(name)
-      local all = sections.new(tperf.model(name), tensor, "flash", rules, {})
+      local all = sections.new(model_of(name), tensor, "flash", rules, {})
       local list = all:blocks({ 4, 1, 1, 0 }, 1, { recompute = "none" })
       assert.equal(2, #all.kinds)
       return list[1][1], list[2][1]
@@ -190,7 +194,7 @@ describe("a workload of cached blocks", function()
   end)
 
   it("refuses a block that is joined to other sizes", function()
-    local model = tperf.model "mixtral-8x7b"
+    local model = model_of "mixtral-8x7b"
     local all = sections.new(model, tensor, "flash", rules, {})
     local list = all:blocks({ 8, 1, 1, 0 }, 1, { recompute = "none" })
     assert.error_matches(function() core.workload(tensor.grid, { 4, 1, 1, 0 }, 1, list) end, "another size along 'tp'")

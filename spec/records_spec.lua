@@ -2,7 +2,6 @@
 -- is read, checked, given its initial value and given back, and a fact of software also reaches profiles, answers and
 -- documentation.
 local core = require "tperf.core"
-local problem = require "tperf.question.problem"
 local program = require "program"
 local profile = require "tperf.describe.profile"
 local rules = require("tperf.describe.rules.sets").of
@@ -205,7 +204,6 @@ describe("a candidate", function()
     local before = c:time()
     terms.compute, training.gradient_bytes, run.zero = 3, 1, 3
     assert.same(before, c:time())
-    assert.equal(problem.shown(q.system).name, q.system.name)
   end)
 
   it("has no software once it is bare, and is the same otherwise", function()

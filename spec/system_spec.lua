@@ -155,8 +155,14 @@ describe("the core's system", function()
   end)
 
   it("refuses objects changed behind the library's back", function()
+    local function copy(value)
+      if type(value) ~= "table" then return value end
+      local made = {}
+      for name, one in pairs(value) do made[name] = copy(one) end
+      return made
+    end
     local function broken(change)
-      local system = tperf.system "subramanian2024/A100"
+      local system = copy(tperf.system "subramanian2024/A100")
       change(system)
       return refusal(core.check_system, system)
     end
@@ -234,27 +240,6 @@ describe("shipped data", function()
     pipe:close()
     os.execute("rm -r " .. folder)
     assert.equal("mine\th200-sxm\tmine\n", output)
-  end)
-end)
-
-describe("a system that a script changes in place", function()
-  local function time(system)
-    return tperf.collective { system = system, kind = "all_gather", bytes = 1e9, gpus = 8 }
-  end
-
-  it("is checked again, and answers with its new values", function()
-    local system = tperf.system { name = "mine", accelerator = tperf.system "subramanian2024/A100".accelerator,
-      network = { fast = { name = "f", bandwidth = 100e9, efficiency = 0.5, latency = 0, domain = 8 },
-        slow = { name = "s", bandwidth = 10e9, efficiency = 1, latency = 0, nics_per_gpu = 1 } } }
-    local before = time(system)
-    system.network.fast.efficiency = 1
-    assert.near(before / 2, time(system), 1e-9 * before)
-    system.network.fast.bandwith = 1
-    assert.has_error(function() time(system) end)
-    system.network.fast.bandwith, system.network.fast.domain = nil, nil
-    local ok, message = pcall(time, system)
-    assert.is_false(ok)
-    assert.truthy(message:find("'network.fast.domain' is missing", 1, true), message)
   end)
 end)
 

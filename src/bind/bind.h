@@ -42,6 +42,9 @@ void tperf_bind_check_system(lua_State *L, int index, tperf_system *out);
 // Pushes zeroed memory as a userdata of this type; `release` is its __gc, which runs after errors, too.
 void *tperf_bind_new(lua_State *L, size_t size, const char *type, lua_CFunction release);
 
+// Puts an object in place of its view at index: lua/tperf/base/object/frozen.lua.
+void tperf_bind_plain(lua_State *L, int index);
+
 // Pushes the registry's table at this key, created if missing; its keys are weak.
 void tperf_bind_weak_table(lua_State *L, const void *key);
 
@@ -70,8 +73,6 @@ void tperf_bind_grid(lua_State *L);
 void tperf_bind_block(lua_State *L);
 void tperf_bind_block_on_line(lua_State *L);
 void tperf_bind_workload(lua_State *L);
-void tperf_bind_snapshot(
-    lua_State *L); // adds functions to the table at the top of the stack instead
 void tperf_bind_op(lua_State *L);
 int tperf_bind_given_op(lua_State *L);    // op.given
 int tperf_bind_communicate(lua_State *L); // op:communicate

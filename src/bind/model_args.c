@@ -38,6 +38,7 @@ void tperf_bind_keep(lua_State *L) {
 
 void tperf_bind_check_rules(lua_State *L, int index, tperf_rules *rules) {
     index = lua_absindex(L, index);
+    tperf_bind_plain(L, index);
     tperf_bind_weak_table(L, &kept_key);
     lua_pushvalue(L, index);
     lua_rawget(L, -2);

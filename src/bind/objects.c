@@ -1,4 +1,4 @@
-// objects.c: the bindings' objects in Lua: memory freed with its userdata, and weak tables.
+// objects.c: the bindings' objects in Lua: memory freed with its userdata, views and weak tables.
 #include <string.h>
 
 #include "bind/bind.h"
@@ -12,6 +12,14 @@ void *tperf_bind_new(lua_State *L, size_t size, const char *type, lua_CFunction 
     }
     lua_setmetatable(L, -2);
     return object;
+}
+
+void tperf_bind_plain(lua_State *L, int index) {
+    index = lua_absindex(L, index);
+    if (luaL_getmetafield(L, index, "__plain") == LUA_TNIL) return;
+    lua_pushvalue(L, index);
+    lua_call(L, 1, 1);
+    lua_replace(L, index);
 }
 
 void tperf_bind_weak_table(lua_State *L, const void *key) {

@@ -12,7 +12,7 @@ local trained = require "tperf.question.arguments"
 local reference = {}
 
 -- The function that a callable table calls.
-local CALLED = { architecture = "define", args = "read", block = "new", rules = "of", schedule = "simulate" }
+local CALLED = { architecture = "define", args = "read", block = "define", rules = "of", schedule = "simulate" }
 
 -- Arguments that make functions show their schemas, where an empty table is not enough.
 local strategies = { { { strategy = "tensor" } }, { { strategy = "summa" } }, { { strategy = "context" } } }

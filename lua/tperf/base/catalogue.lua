@@ -2,14 +2,13 @@
 -- "h100-sxm" of "systems" is systems/h100-sxm.yaml in the first root that has it (tperf.base.roots).
 local io, next, setmetatable, getmetatable = io, next, setmetatable, getmetatable
 local check = require "tperf.base.check"
-local checked = require "tperf.base.object.checked"
 local core = require "tperf.core"
-local lazy = require "tperf.base.lazy"
+local frozen = require "tperf.base.object.frozen"
 local neutral = require "tperf.base.entry.neutral"
 local refusal = require "tperf.base.refusal"
 local roots = require "tperf.base.roots"
-local sharing = require "tperf.base.object.sharing"
-local unread = require "tperf.base.object.unread"
+
+local stamp = core.resource.stamp
 
 local catalogue = {}
 
@@ -170,8 +169,9 @@ local function merge(what, base, changes, depth)
   if depth > 16 then check.fail("%s: nested too deep (or within itself)", what) end
   local copy = {}
   for key, value in next, base do copy[key] = value end
-  for key, value in next, changes do
+  for key, value in next, frozen.plain(changes) do
     local old = copy[key]
+    value = frozen.plain(value)
     if type(value) == "table" and type(old) == "table" and rawlen(old) == 0 then
       value = merge(what, old, value, depth + 1)
     end
@@ -181,21 +181,12 @@ local function merge(what, base, changes, depth)
 end
 
 local schemas = {} -- kind -> schema
-local sharers = setmetatable({}, { __mode = "k" }) -- constructor -> function(hidden, part) -> its sharing form
+local owns = setmetatable({}, { __mode = "k" }) -- constructor -> function(value) -> the library's own object
 
---- The sharing form of a constructor, for the library's own use: asked for the same name again, it returns the same
---- object as long as neither the file nor the object has changed. Scripts must not get hold of such an object.
----@param hidden boolean?  no script ever sees these objects, so they cannot have been changed
----@param part string?     the only field of a script's own object that the question reads
-function catalogue.shared(constructor, hidden, part)
-  assert(hidden == nil or hidden == true) -- not the second value of a `require` that loads
-  return sharers[constructor](hidden, part)
-end
-
-local kept = setmetatable({}, { __mode = "k" }) -- constructor -> its objects
-
---- What a script may get of an object of the sharing form.
-function catalogue.shown(constructor, object) return kept[constructor]:show(object) end
+--- The form of a constructor for the library's own use: it returns plain objects, for a name the same one as long as
+--- the file has not changed. They are never changed, and scripts get views of them (base/object/frozen.lua).
+---@return fun(value: any): table
+function catalogue.shared(constructor) return owns[constructor] end
 
 --- The unit of a field: "bytes" for "accelerator.hbm.capacity" of "systems"; nil if it has none.
 ---@param kind string
@@ -213,40 +204,51 @@ end
 catalogue.metatables = {} -- of objects that hold only data, by name, so that such objects can be sent between processes
 
 -- The metatable of objects: absent fields come to __index, too.
-local function metatable_of(what, methods, derived, objects)
-  local function absent(object, key)
-    local found = derived[key]
-    if found then return found(object) end
-    return methods[key]
-  end
+local function metatable_of(what, methods, derived)
   local meta = {
-    __index = absent,
-    __tostring = function(object) return rawget(unread.object(object) or object, "name") or what end,
+    __index = function(object, key)
+      local found = derived[key]
+      if found then return found(object) end
+      return methods[key]
+    end,
+    __tostring = function(object) return rawget(object, "name") or what end,
     __name = what,
   }
-  if objects.private then
-    local function reveal(object) return objects:reveal(object) end
-    meta.__settle, meta.__unread, meta[lazy.SETTLE] = reveal, reveal, reveal
-    function meta.__index(object, key)
-      if unread.has(object, key) then return rawget(reveal(object), key) end
-      return absent(object, key)
-    end
-    function meta.__newindex(object, key, value) rawset(reveal(object), key, value) end
-    function meta.__pairs(object) return next, reveal(object), nil end
-  end
   catalogue.metatables[what] = meta
   return meta
 end
 
--- The method that makes a copy with changes applied: system:with { network = { fast = { domain = 64 } } }
-local function changer(what, metatable, objects, merged, build)
-  local label = what .. ":with"
-  return function(object, changes)
-    if getmetatable(object) ~= metatable then check.fail("%s: call it with a colon, on a %s", label, what) end
-    if type(changes) ~= "table" then check.fail("%s needs a table of changes, got %s", label, check.show(changes)) end
-    local content = merge(label, objects:of(object) or objects:reveal(object), changes, 0)
-    if merged then merged(content, changes) end
-    return objects:show(build(label, content))
+-- The class of what scripts get of objects, whose method `with` gives them a view, too.
+local function class_of(what, methods)
+  local public = {}
+  for name, method in next, methods do public[name] = method end
+  function public.with(...) return frozen.show(methods.with(...)) end
+  local class = frozen.class(function(_, name)
+    check.fail("%s: an object is never changed, so '%s' cannot be set; its method `with` makes a changed copy", what,
+      tostring(name))
+  end, neutral.methods(public), what)
+  function class.__tostring(view) return frozen.plain(view).name or what end
+  return class
+end
+
+-- Objects of names, for as long as their files stay as they are.
+local function sharing(construct)
+  local known = {}
+  return function(value)
+    if type(value) ~= "string" then return (construct(value)) end
+    local one = known[value]
+    if one then
+      local moment, size, number = stamp(one.path)
+      if moment == one.moment and size == one.size and number == one.number then
+        roots.use(one.path)
+        return one.object
+      end
+    end
+    one = {}
+    one.object, one.path = construct(value)
+    one.moment, one.size, one.number = stamp(one.path)
+    known[value] = one
+    return one.object
   end
 end
 
@@ -256,14 +258,13 @@ end
 --- import(content, origin, construct) -> content, origin, run before the check, which may construct others;
 --- merged(content, changes), run before the check of a changed copy's content: drops what the changes make untrue;
 --- finish(object) -> message, path of what is wrong;
---- seal(object) for objects that catalogue.shared hands out. private: scripts get copies of objects, made when they
---- read them, so that no question needs to check those that they did not.
+--- seal(object), run for each object that a question gets.
 ---@return fun(value: string|table): table
 function catalogue.constructor(options)
   local what, methods = options.what, options.methods or {}
   schemas[options.kind], renamed[options.kind] = options.schema, options.renamed
-  local objects = checked.new(options.private)
-  local metatable = metatable_of(what, methods, options.derived or {}, objects)
+  local metatable, seal = metatable_of(what, methods, options.derived or {}), options.seal or function() end
+  local class
 
   local function build(label, content, origin)
     local object, message, path, is_unknown = check.fields(content, "", options.schema)
@@ -277,22 +278,27 @@ function catalogue.constructor(options)
       local at = place(origin, path, is_unknown) .. (named and content.name .. ": " or "")
       raise("%s: %s%s", label, at, message)
     end
-    objects:keep(object)
-    return object
+    return frozen.keep(object, class)
   end
 
-  methods.with = changer(what, metatable, objects, options.merged, build)
-  neutral.methods(methods)
+  -- system:with { network = { fast = { domain = 64 } } }: a copy with changes applied
+  local label = what .. ":with"
+  function methods.with(object, changes)
+    if getmetatable(object) ~= metatable then check.fail("%s: call it with a colon, on a %s", label, what) end
+    if type(changes) ~= "table" then check.fail("%s needs a table of changes, got %s", label, check.show(changes)) end
+    local content = merge(label, object, changes, 0)
+    if options.merged then options.merged(content, changes) end
+    return build(label, content)
+  end
 
   local function construct(value) -- the object, and the path of the file it was made from
-    local origin, known = nil, objects:of(value)
-    if known then return known end
+    local origin
+    value = frozen.plain(value)
+    if frozen.is(value, class) then return value end
     if type(value) == "string" then
       value, origin = open(what, options.kind, value)
     elseif type(value) ~= "table" then
       check.fail("%s needs a name, a path or a table, got %s", what, check.show(value))
-    else
-      objects:reveal(value)
     end
     local path = origin and origin.path
     if options.import and type(value) == "table" then
@@ -301,15 +307,15 @@ function catalogue.constructor(options)
     return build(what, value, origin), path
   end
 
-  local function constructor(value)
-    return type(value) == "table" and objects:of(value) and value or objects:show((construct(value)))
+  class = class_of(what, methods)
+  local shared = sharing(construct)
+  local function own(value)
+    local object = shared(value)
+    seal(object)
+    return object
   end
-  local seal = options.seal or function() end
-  kept[constructor] = objects
-  local seen, hid = sharing(construct, objects, seal), sharing(construct, objects, seal, true)
-  sharers[constructor] = function(hidden, part)
-    return part and sharing(construct, objects, seal, hidden, part) or hidden and hid or seen
-  end
+  local function constructor(value) return frozen.show(own(value)) end
+  owns[constructor] = own
   return constructor
 end
 

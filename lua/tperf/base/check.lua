@@ -3,6 +3,7 @@
 -- or nil, message, failing_path. Nil without a message means an optional field that is absent.
 local debug, math, string, table = debug, math, string, table
 local core = require "tperf.core"
+local frozen = require "tperf.base.object.frozen"
 local lists = require "tperf.base.lists"
 local schemas = require "tperf.base.schemas"
 local suggest = require "tperf.base.suggest"
@@ -186,6 +187,7 @@ function check.list(element, options)
   local o = options or {}
   local expected = range("a list, of a length", o)
   return checker(o, function(value, path)
+    value = frozen.plain(value)
     if type(value) ~= "table" then return wrong(path, "a list", value) end
     local copy, length, hole, stranger = {}, lists.measure(value)
     if stranger ~= nil then
@@ -263,6 +265,7 @@ check.names, check.once = schemas.names, schemas.once -- see there
 ---@param path string  of the value, "" at the top
 ---@param schema table
 function check.fields(value, path, schema)
+  value = frozen.plain(value)
   if type(value) ~= "table" then return wrong(path, "a table", value) end
   local done = schemas.sound(value, schema, check.missing)
   if done then return done end

@@ -1,6 +1,7 @@
 --- Records some of whose fields are found when somebody reads them: by name, with pairs, or in a report. Stock Lua's
 --- `next`, `rawget` and `setmetatable` see only those that were found; scripts' own call __settle first.
 local core = require "tperf.core"
+local frozen = require "tperf.base.object.frozen"
 local neutral = require "tperf.base.entry.neutral"
 
 local lazy = {}
@@ -42,10 +43,12 @@ local function fill(record, one)
   for _, more in ipairs(waiting[found] or {}) do add(record, more.names, function() return lazy.settle(found) end) end
 end
 
---- Finds all fields of a record now; anything else is returned as it is.
+--- Finds all fields of a record now. A view of an object (base/object/frozen.lua) becomes the object; anything else is
+--- returned as it is.
 ---@param record any
 ---@return any record
 function lazy.settle(record)
+  record = frozen.plain(record)
   local meta = getmetatable(record)
   local settle = meta and rawget(meta, SETTLE)
   if settle and settle ~= lazy.settle then settle(record) end

@@ -173,7 +173,7 @@ local function runs(r, system)
 end
 
 local function holders(r)
-  local list, system = {}, catalogue.shared((require "tperf.describe.system"))
+  local list, system = {}, catalogue.shared(require "tperf.describe.system")
   roots.browse(function()
     for _, name in ipairs(catalogue.list "systems") do
       if runs(r, system(name)) then list[#list + 1] = name end

@@ -3,7 +3,7 @@
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local refusal = require "tperf.base.refusal"
-local software = require "tperf.base.catalogue".shared((require "tperf.describe.software"))
+local software = require "tperf.base.catalogue".shared(require "tperf.describe.software")
 local unfit = require "tperf.describe.unfit"
 
 local runtime = {}

@@ -292,5 +292,5 @@ end
 ---@return tperf.system
 return catalogue.constructor {
   what = "tperf.system", kind = "systems", schema = schema, methods = methods, finish = finish, import = import,
-  merged = merged, seal = core.seal_system, private = true,
+  merged = merged, seal = core.seal_system,
 }

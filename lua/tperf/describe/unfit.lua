@@ -4,7 +4,7 @@ local catalogue = require "tperf.base.catalogue"
 local groups = require "tperf.describe.model.groups"
 local has = require "tperf.base.lists".has
 local roots = require "tperf.base.roots"
-local software = require "tperf.base.catalogue".shared((require "tperf.describe.software"))
+local software = require "tperf.base.catalogue".shared(require "tperf.describe.software")
 
 local unfit = {}
 

@@ -9,8 +9,6 @@ local memo = require "tperf.describe.layout.memo"
 local adapters = require "tperf.describe.strategy.adapters"
 local sections = require "tperf.describe.layout.sections"
 
-local snapshot, unchanged = core.resource.snapshot, core.resource.unchanged
-
 local layout = {}
 
 local CACHED <const> = 16384 -- in all: workloads, and ops that are one workload's alone; each takes two KiB
@@ -66,8 +64,7 @@ end
 
 local signatures = setmetatable({}, { __mode = "k" })
 
---- A model's or a system's content as text. A model's decides its ops, apart from the strategy and the shape. Neither
---- is ever changed in place.
+--- A model's or a system's content as text. A model's decides its ops, apart from the strategy and the shape.
 function layout.signature(model)
   if not signatures[model] then
     local out = {}
@@ -144,20 +141,10 @@ local function totals_of(all, runs)
   return sum
 end
 
--- Functions of a script that run meanwhile may change the model: then nothing that was laid out can be trusted.
-local function guard(model)
-  local content = snapshot(model)
-  return function(...)
-    if unchanged(content, model) then return ... end
-    memo.forget()
-    check.fail("model '%s' was changed in place while a question about it was answered", model.name)
-  end
-end
-
 -- The workloads of a model's parts in one strategy.
 local function lay_out(model, s, attention, rules, o)
-  local prefix, guarded = layout.signature(model) .. attention .. " " .. rules.name .. words_of_options(o), guard(model)
-  local all, sums, find = guarded(sections.new(model, s, attention, rules, o)), nil, finder(s, prefix)
+  local prefix = layout.signature(model) .. attention .. " " .. rules.name .. words_of_options(o)
+  local all, sums, find = sections.new(model, s, attention, rules, o), nil, finder(s, prefix)
   local function build(sizes, micro_batch, variant, kept)
     local list, boundary, parts = all:blocks(sizes, micro_batch, variant, kept)
     return core.workload(s.grid, sizes, boundary, list, parts)
@@ -165,14 +152,14 @@ local function lay_out(model, s, attention, rules, o)
   local function totals()
     local sizes = {}
     for i, axis in ipairs(s.axes) do sizes[i] = axes.cuts(axis, "state") and 0 or 1 end
-    sums = sums or guarded(totals_of(all:ops(sizes, 1, { recompute = "none", sequence_parallel = true }), all.runs))
+    sums = sums or totals_of(all:ops(sizes, 1, { recompute = "none", sequence_parallel = true }), all.runs)
     return sums
   end
   local function workload(sizes, micro_batch, variant)
     local shapes = find(sizes, variant)
     if shapes.of[micro_batch] then return shapes.of[micro_batch] end
     local before, since = shapes.series, generation
-    local made = guarded(build(sizes, micro_batch, variant, shapes))
+    local made = build(sizes, micro_batch, variant, shapes)
     if generation ~= since then shapes = find(sizes, variant) end
     shapes.of[micro_batch] = made
     cached = cached + 1 + (all:remembers(variant) and 0 or #made) + (shapes.series ~= before and SERIES or 0)

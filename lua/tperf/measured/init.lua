@@ -4,7 +4,8 @@
 --   system(case, system, given) -> the changes that the row makes to the system of its GPU, as system:with takes them;
 --     nil and a reason (optional); given: the user named the system, whose network between nodes is then that of all
 --     rows
---   predict(case, machine, system, rules) -> seconds, or nil and a reason
+--   predict(case, machine, system, rules, options, held) -> seconds, or nil and a reason; held: a table in which
+--     it may keep what later cases need
 -- or, for serving, where one simulation answers several rows (tperf.measured.serving.cases):
 --   cases(rows, path, options, tell) -> cases with metric, engine, model and gpu, and those left out
 --   others(cases, path) -> other simulators' predictions for the same rows (optional)
@@ -18,7 +19,7 @@ local nccl_tests = require "tperf.import.nccl_tests"
 local rules = require("tperf.describe.rules.sets").of
 local pool = require "tperf.question.ranks.pool"
 local progress = require "tperf.base.progress"
-local system = catalogue.shared((require "tperf.describe.system"))
+local system = catalogue.shared(require "tperf.describe.system")
 local text_file = require "tperf.input.text"
 
 local measured = {}
@@ -120,14 +121,14 @@ end
 
 -- A function that predicts a row: its case with `predicted`, `system` and `row`; or nil and why it is left out.
 local function predictor(reader, options)
-  local machine_of, set = machines(options.system), rules(options.rules)
+  local machine_of, set, held = machines(options.system), rules(options.rules), {} -- held: for prepared questions
   return function(row)
     local case, reason = attempt(reader.case, row, options)
     if case then
       local on
       on, reason = machine_of(reader, case)
       if on then
-        case.predicted, reason = attempt(reader.predict, case, on.machine, on.system, set, options)
+        case.predicted, reason = attempt(reader.predict, case, on.machine, on.system, set, options, held)
         case.system = on.system.name
       end
     end

@@ -4,8 +4,8 @@ local fit = require "tperf.measured.calibrate.fit"
 local holdout = require "tperf.measured.calibrate.holdout"
 local measured = require "tperf.measured"
 local serving = require "tperf.measured.serving.cases"
-local software = require "tperf.base.catalogue".shared((require "tperf.describe.software"))
-local system = require "tperf.base.catalogue".shared((require "tperf.describe.system"))
+local software = require "tperf.base.catalogue".shared(require "tperf.describe.software")
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
 local text_file = require "tperf.input.text"
 
 local validate = {}

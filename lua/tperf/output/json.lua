@@ -96,12 +96,13 @@ function writer:items(open, close, count, flat, depth, each)
 end
 
 function writer:table(value, path, depth)
+  value = lazy.settle(value)
   if self.open[value] then
     check.fail("%s: '%s' leads back to %s, which JSON cannot carry", self.what, path,
       self.open[value] == "" and "the value itself" or "'" .. self.open[value] .. "'")
   end
   if depth >= DEPTH then check.fail("%s: '%s…' is nested over %d levels deep", self.what, path:sub(1, 60), DEPTH) end
-  self.open[lazy.settle(value)] = path
+  self.open[value] = path
   local count, flat = list_length(value), is_flat(value)
   if count then
     self:items("[", "]", count, flat, depth, function(i)

@@ -4,7 +4,7 @@ local figure = require "tperf.plot.figure"
 local format = require "tperf.output.format"
 local rows = require "tperf.plot.draw.rows"
 local style = require "tperf.plot.draw.style"
-local system = require "tperf.describe.system"
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
 local guides = require "tperf.plot.draw.guides"
 local xy = require "tperf.plot.xy"
 

@@ -5,7 +5,7 @@ local divisors = require "tperf.base.divisors"
 local refusal = require "tperf.base.refusal"
 local rules = require("tperf.describe.rules.sets").of
 local questions = require "tperf.question.ranks.questions"
-local system = require "tperf.base.catalogue".shared((require "tperf.describe.system"), true, "network")
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
 
 local kinds = {
   "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "scatter", "gather", "all_to_all", "send",

@@ -1,9 +1,9 @@
 --- tperf.cost: time, GPU-hours, money and energy of a training run, with its failures.
 local check = require "tperf.base.check"
 local goodput = require "tperf.question.goodput"
-local model = require "tperf.base.catalogue".shared((require "tperf.describe.model"))
+local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local straggling = require "tperf.question.goodput.straggling"
-local system = require "tperf.base.catalogue".shared((require "tperf.describe.system"))
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
 
 local HOUR <const>, DAY <const> = 3600.0, 86400.0 -- seconds
 local GRAMS_PER_JOULE <const> = 1 / 3.6e6 -- 1 gram per kilowatt-hour

@@ -5,7 +5,7 @@ local refusal = require "tperf.base.refusal"
 local search = require "tperf.question.search"
 local search_inference = require "tperf.question.search.inference"
 local strategy = require "tperf.describe.strategy"
-local system = require "tperf.base.catalogue".shared((require "tperf.describe.system"))
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
 
 local fewest = {}
 

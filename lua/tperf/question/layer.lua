@@ -4,12 +4,12 @@ local axes = require "tperf.describe.strategy.axes"
 local core = require "tperf.core"
 local check = require "tperf.base.check"
 local workload = require "tperf.describe.workload"
-local model = require "tperf.base.catalogue".shared((require "tperf.describe.model"))
+local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local placement = lazy.module "tperf.question.placement"
 local rank_order = lazy.module "tperf.question.rank_order"
 local rules = require("tperf.describe.rules.sets").of
 local strategy = require "tperf.describe.strategy"
-local system = require "tperf.base.catalogue".shared((require "tperf.describe.system"))
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
 local questions = require "tperf.question.ranks.questions"
 
 local size = check.integer { min = 1, max = 1 << 31, default = 1 }

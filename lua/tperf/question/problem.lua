@@ -6,7 +6,7 @@ local catalogue = require "tperf.base.catalogue"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local workload = require "tperf.describe.workload"
-local model = catalogue.shared((require "tperf.describe.model"))
+local model = catalogue.shared(require "tperf.describe.model")
 local has = require "tperf.base.lists".has
 local eager = require "tperf.describe.arch.eager"
 local graphs = require "tperf.describe.arch.graphs"
@@ -22,14 +22,12 @@ local rules = require("tperf.describe.rules.sets").of
 local profile = require "tperf.describe.profile"
 local space = require "tperf.question.search.space"
 local strategy = require "tperf.describe.strategy"
-local describe_system = require "tperf.describe.system"
 local training = require "tperf.describe.optimizers"
 local tuning = require "tperf.describe.tuning"
-local unread = require "tperf.base.object.unread"
 
 local problem = {}
 
-problem.system = catalogue.shared(describe_system, true)
+problem.system = catalogue.shared(require "tperf.describe.system")
 local VIRTUAL_STAGES = { 2, 3, 4, 6, 8 } -- chunks per device that interleaving schedules try
 
 -- Whether an argument names an axis or option that not every one of the strategies has.
@@ -83,11 +81,8 @@ end
 
 --- Whether `value` is a list of systems (names or tables) rather than a single one.
 function problem.lists_systems(value)
-  return type(value) == "table" and not unread.object(value) and not (value.network or value.accelerator)
+  return type(value) == "table" and not (value.network or value.accelerator)
 end
-
---- What a script may get of a question's system.
-function problem.shown(machine) return catalogue.shown(describe_system, machine) end
 
 --- Returns a list of systems, and whether `value` was one.
 function problem.systems(value)

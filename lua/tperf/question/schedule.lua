@@ -1,7 +1,7 @@
 --- tperf.schedule { … }: the timeline of a pipeline schedule; tperf.schedule.define adds a custom schedule.
 local rule_sets = require "tperf.describe.schedule.rules"
 local schedules = require "tperf.describe.schedule"
-local sealed = require "tperf.base.object.sealed"
+local frozen = require "tperf.base.object.frozen"
 local simulation = require "tperf.timeline.simulation"
 local train = require "tperf.question.train"
 
@@ -13,7 +13,7 @@ local schedule = {
 --- The definition of a schedule: its order, placement, closed form. It cannot be changed.
 ---@param name string
 ---@return table
-function schedule.get(name) return sealed.show(schedules.get(name)) end
+function schedule.get(name) return frozen.show(schedules.get(name)) end
 
 -- The arguments of a configuration that go to the schedule; all others are tperf.train's.
 local OF_SCHEDULE = { "schedule", "stages", "group_size", "memory_limit" }

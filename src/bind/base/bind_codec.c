@@ -262,6 +262,7 @@ static bool begin_table(writer *w) {
 
 static void put_value_of_table(writer *w) {
     lua_State *L = w->L;
+    tperf_bind_plain(L, -1);
     const void *self = lua_topointer(L, -1);
     int table = lua_gettop(L);
     bool too_deep = w->depth >= DEEPEST || is_above(w, self);
@@ -273,7 +274,6 @@ static void put_value_of_table(writer *w) {
         put_odd(w);
         return;
     }
-    tperf_codec_reveal(L, table);
     w->above[w->depth] = self;
     put_table(w, table);
     lua_settop(L, table);

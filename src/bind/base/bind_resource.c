@@ -6,7 +6,6 @@
 //   words(table, names): some of a table's fields as text, see below;
 //   infinite(table): the first name, in order, of those whose value is an infinite number or none; nil without any;
 //   same(a, b): whether two tables have equal fields, nested tables included;
-//   snapshot and unchanged: see bind_snapshot.c.
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
@@ -269,5 +268,4 @@ void tperf_bind_resource(lua_State *L) {
     lua_setfield(L, -2, "words");
     lua_pushcfunction(L, infinite);
     lua_setfield(L, -2, "infinite");
-    tperf_bind_snapshot(L);
 }

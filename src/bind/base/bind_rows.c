@@ -203,12 +203,6 @@ static int list(lua_State *L) {
     return 1;
 }
 
-void tperf_codec_reveal(lua_State *L, int table) {
-    if (luaL_getmetafield(L, table, "__unread") == LUA_TNIL) return;
-    lua_pushvalue(L, table);
-    lua_call(L, 1, 0);
-}
-
 void tperf_bind_rows(lua_State *L) {
     static const luaL_Reg functions[] = {
         {"pack", pack}, {"rows", blank_rows}, {"fill", fill}, {"list", list}, {NULL, NULL}};

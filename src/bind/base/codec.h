@@ -54,9 +54,6 @@ lua_Number tperf_codec_get_float(tperf_codec_reader *r);
 void tperf_codec_get_value(tperf_codec_reader *r);   // pushes it
 void tperf_codec_close(const tperf_codec_reader *r); // raises if anything is left
 
-// Gives a table that nobody has read its fields, see lua/tperf/base/object/unread.lua.
-void tperf_codec_reveal(lua_State *L, int table);
-
 // Adds pack, rows, fill and list to the table on top of the stack.
 void tperf_bind_rows(lua_State *L);
 

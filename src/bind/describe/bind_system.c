@@ -220,6 +220,7 @@ void tperf_bind_check_system(lua_State *L, int index, tperf_system *out) {
         return;
     }
     luaL_checktype(L, index, LUA_TTABLE);
+    tperf_bind_plain(L, index);
     bool sealed = push_sealed(L, index);
     if (sealed) *out = *(const tperf_system *)lua_touserdata(L, -1);
     lua_pop(L, 1);
@@ -255,6 +256,7 @@ static void push_machine(lua_State *L, int index) {
 // machine(table) -> the machine for its current fields
 static int new_machine(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
+    tperf_bind_plain(L, 1);
     if (!push_sealed(L, 1)) push_machine(L, 1);
     return 1;
 }

@@ -8,8 +8,8 @@ local offload = require "tperf.describe.arch.offload"
 local options = require "tperf.input.options"
 local registry = require "tperf.question.arguments"
 local recomputation = require "tperf.describe.arch.recompute"
-local software = catalogue.shared((require "tperf.describe.software"))
-local system = catalogue.shared((require "tperf.describe.system"), true)
+local software = catalogue.shared(require "tperf.describe.software")
+local system = catalogue.shared(require "tperf.describe.system")
 local tuning = require "tperf.cli.ask.tuning"
 local unfit = require "tperf.describe.unfit"
 

@@ -30,17 +30,18 @@ end
 
 --- Like Lua's pairs.
 function order.pairs(t, ...)
-  local meta = getmetatable(lazy.settle(t))
+  local own = lazy.settle(t)
+  local meta = getmetatable(own)
   if type(t) ~= "table" or meta and rawget(meta, "__pairs") and not rawget(meta, lazy.SETTLE) then
     return pairs(t, ...)
   end
-  local keys, n = keys_of(t)
+  local keys, n = keys_of(own)
   local i = 0
   return function()
     while i < n do
       i = i + 1
-      local value = rawget(t, keys[i])
-      if value ~= nil then return keys[i], value end
+      local value = rawget(own, keys[i])
+      if value ~= nil then return keys[i], own == t and value or t[keys[i]] end
     end
   end, t, nil
 end
@@ -82,23 +83,24 @@ end
 --- Like Lua's next. A walk visits the keys that existed at its second step.
 function order.next(t, key)
   if type(t) ~= "table" then error(("bad argument #1 to 'next' (table expected, got %s)"):format(type(t)), 2) end
+  local own = lazy.settle(t) -- of a view of an object: that object
   if key == nil then
-    walks[lazy.settle(t)] = nil
-    local first = first_of(t)
+    walks[own] = nil
+    local first = first_of(own)
     if first == nil then return nil end
-    return first, rawget(t, first)
+    return first, own == t and rawget(t, first) or t[first]
   end
-  local walk = continue_walk(t, key)
+  local walk = continue_walk(own, key)
   local keys, at = walk.keys, walk.at
   repeat
     at = at + 1
     walk.at = at
     if keys[at] == nil then
-      walks[t] = nil
+      walks[own] = nil
       return nil
     end
-  until rawget(t, keys[at]) ~= nil
-  return keys[at], rawget(t, keys[at])
+  until rawget(own, keys[at]) ~= nil
+  return keys[at], own == t and rawget(t, keys[at]) or t[keys[at]]
 end
 
 return order

@@ -1,6 +1,6 @@
 --- llm-analysis's class LLMAnalysis of revision 0571436: one deployment, with its get_* and update_* methods.
 local check = require "tperf.base.check"
-local sealed = require "tperf.base.object.sealed"
+local frozen = require "tperf.base.object.frozen"
 local setup = require "tperf.compat.llm_analysis.setup"
 local memory = require "tperf.compat.llm_analysis.memory"
 local latency = require "tperf.compat.llm_analysis.latency"
@@ -207,10 +207,12 @@ local methods = {}
 local setups = setmetatable({}, { __mode = "k" }) -- an analysis -> its setup
 
 local function setup_of(self, name)
-  return setups[sealed.check(self)] or check.fail("llm_analysis: call it as analysis:%s { … }", name)
+  return setups[self] or check.fail("llm_analysis: call it as analysis:%s { … }", name)
 end
 
-local function seal(self) return sealed.show(sealed.keep(self, "the analysis", "call its methods update_*")) end
+local class = frozen.class(function(_, name)
+  check.fail("llm_analysis: an analysis is only changed by its methods update_*, so '%s' cannot be set", tostring(name))
+end, methods, "LLMAnalysis")
 
 local function finite(name, ...)
   for i = 1, select("#", ...) do
@@ -240,7 +242,6 @@ local function update(name, checker, store)
     local m = setup_of(self, name)
     local args = check.record("llm_analysis." .. name, { value = value }, { value = checker })
     store(m, args.value, self)
-    seal(self)
     setup.derive(m)
   end
 end
@@ -274,8 +275,6 @@ local constructor = {
   revision = check.choice { { REVISION }, default = REVISION },
 }
 
-local metatable = { __index = methods, __name = "LLMAnalysis" }
-
 --- Makes the object for one deployment, as upstream's class does.
 ---@param arguments table  model, gpu, dtype: names or tables; parallelism: { tp_size =, pp_size =, dp_size =,
 ---  ep_size =, sp_size = }; the efficiencies of train and infer
@@ -286,10 +285,10 @@ function analysis.new(arguments)
   local args = check.record(what, arguments, constructor)
   for name, value in pairs(args.parallelism) do args[name] = value end
   local m = setup.new(what, args, rules, true)
-  local self = setmetatable({ flops_efficiency = m.e_f, hbm_memory_efficiency = m.e_h, total_num_params = m.P_tot,
-    total_num_active_params = m.P_active }, metatable)
+  local self = { flops_efficiency = m.e_f, hbm_memory_efficiency = m.e_h, total_num_params = m.P_tot,
+    total_num_active_params = m.P_active }
   setups[self] = m
-  return seal(self)
+  return frozen.show(frozen.keep(self, class))
 end
 
 analysis.methods = check.names(methods)

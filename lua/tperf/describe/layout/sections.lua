@@ -1,7 +1,7 @@
 --- The sections of a model's workload: the blocks of each kind of layer, of what precedes the layers and of what
 --- follows them, with their ops for one shape.
 local lazy = require "tperf.base.lazy"
-local architecture = require "tperf.describe.arch"
+local blocks_of = require "tperf.describe.arch.plan".of
 local forms = require "tperf.describe.layout.forms"
 local lines = require "tperf.describe.layout.lines"
 local memo = require "tperf.describe.layout.memo"
@@ -78,13 +78,13 @@ local plans = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy a
 -- The model's blocks, and what is remembered of them: the same for all precisions, which few blocks depend on.
 local function planned(model, s, attention, rules, o)
   if not s.built_in or model.architecture then -- these may have side effects
-    return { of = architecture.of(model, rules, o.apart, o.tuning) }
+    return { of = blocks_of(model, rules, o.apart, o.tuning) }
   end
   local key = ("%s %s %s %s"):format(s.name, attention, o.apart, o.tuning and o.tuning.key)
   plans[model] = plans[model] or setmetatable({}, { __mode = "k" })
   local known = plans[model][rules] or {}
   plans[model][rules] = known
-  known[key] = known[key] or { of = architecture.of(model, rules, o.apart, o.tuning), memory = memo.new(s) }
+  known[key] = known[key] or { of = blocks_of(model, rules, o.apart, o.tuning), memory = memo.new(s) }
   return known[key]
 end
 

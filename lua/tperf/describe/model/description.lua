@@ -2,6 +2,7 @@
 -- Defaults describe a plain block: multi-head attention, a GELU MLP of 4 hidden, LayerNorms, biases.
 local lazy = require "tperf.base.lazy"
 local check = require "tperf.base.check"
+local frozen = require "tperf.base.object.frozen"
 local fields = require "tperf.describe.model.fields"
 local groups = require "tperf.describe.model.groups"
 local images = require "tperf.describe.model.images"
@@ -275,6 +276,7 @@ function description.disagreement(m)
   if m.architecture and not require "tperf.describe.arch".is(m.architecture) then
     return "'architecture' must be what tperf.architecture returned", "architecture"
   end
+  m.architecture = frozen.plain(m.architecture)
   if type(m.biases) == "boolean" then m.biases = all_biases(m.biases) end
   message, path = stacks.disagreement(m)
   if message then return message, path end

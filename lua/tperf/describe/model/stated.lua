@@ -2,6 +2,7 @@
 local argument = require "tperf.base.entry.argument"
 local block = require "tperf.describe.block"
 local check = require "tperf.base.check"
+local frozen = require "tperf.base.object.frozen"
 local stacks = require "tperf.describe.model.stacks"
 
 local stated = {}
@@ -102,7 +103,7 @@ local function checked_group(given, i, group)
     local blocks = {}
     for at, one in next, type(copy.blocks) == "table" and copy.blocks or {} do
       if math.type(at) ~= "integer" or not block.is(one) then wrong(given, i, "blocks", "a list of blocks", one) end
-      blocks[at] = one
+      blocks[at] = frozen.plain(one)
     end
     argument.list(("tperf.architecture '%s': group %d"):format(given.name, i), "blocks", blocks)
     if #blocks == 0 then wrong(given, i, "blocks", "a list of blocks", copy.blocks) end
@@ -116,7 +117,7 @@ end
 ---@return table[] groups  copies, each with `first`
 function stated.groups(given, model)
   local list = given.groups
-  if type(list) == "function" then list = list(model) end
+  if type(list) == "function" then list = list(frozen.show(model)) end
   local what = ("tperf.architecture '%s'"):format(given.name)
   local length = type(list) == "table" and argument.list(what, "groups", list) or 0
   if length < 1 or length > MOST_GROUPS then
@@ -146,10 +147,10 @@ function stated.sequences(model)
   return list
 end
 
-local function number_of(given, name, ...)
+local function number_of(given, name, model, ...)
   local value = given[name]
   if type(value) ~= "function" then return value, nil end
-  local first, second = value(...)
+  local first, second = value(frozen.show(model), ...)
   if not is_number(first) or second ~= nil and not is_number(second) then
     check.fail("tperf.architecture '%s': '%s' returned %s, where a number above 0 must be", given.name, name,
       check.show(is_number(first) and second or first))

@@ -4,6 +4,7 @@
 --   tperf.rules { base = "default", data_overlap_excludes_comm = false }
 -- The core reads the fields of include/tperf/rules.h; the others affect how a layer is laid out.
 local check = require "tperf.base.check"
+local frozen = require "tperf.base.object.frozen"
 local sets = require "tperf.describe.rules.sets"
 
 local rules = {}
@@ -30,10 +31,10 @@ function rules.used()
   return check.names(sets.used)
 end
 
---- A set of rules: by name, or a table of fields over a base. A question follows changes of its fields.
+--- A set of rules: by name, or a table of fields over a base. It is never changed.
 ---@param value string|table|nil  a name (default "default"), or a table of fields and
 ---   base  the set that provides the other fields
 ---@return table<string, boolean> rules  with `name`
-function rules.of(value) return sets.own(value) end
+function rules.of(value) return frozen.show(sets.of(value)) end
 
 return setmetatable(rules, { __call = function(_, value) return rules.of(value) end })

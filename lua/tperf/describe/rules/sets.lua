@@ -1,8 +1,7 @@
---- Sets of rules as the library's own code has them: one table for each content, which no script gets.
+--- Sets of rules as the library's own code has them: one table for each content.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
-
-local snapshot, unchanged = core.resource.snapshot, core.resource.unchanged
+local frozen = require "tperf.base.object.frozen"
 
 -- Each field: the meaning of true, and the published solver's flaw that false reproduces (docs/model.md, Qn).
 local fields = {
@@ -73,7 +72,12 @@ local sets = { fields = fields, bases = bases, used = {} } -- used: names of the
 local known = setmetatable({}, { __mode = "v" })
 local usual = {} -- the sets of the bases, for good
 
--- The fields of a set whose name came with them: of a copy, or of one that a script has changed.
+local class = frozen.class(function(_, name)
+  check.fail("tperf.rules: a set is never changed, so '%s' cannot be set; tperf.rules { base = …, %s = … } makes "
+    .. "another", tostring(name), tostring(name))
+end)
+
+-- The fields of a set whose name came with them: of a copy.
 local function nameless(value)
   local name, given = rawget(value, "name"), {}
   local base = type(name) == "string" and name:match "^%w+"
@@ -100,7 +104,7 @@ local function build(value)
   end
   if not known[set.name] then
     core.keep(set)
-    known[set.name] = set
+    known[set.name] = frozen.keep(set, class)
   end
   if bases[set.name] then usual[set.name] = known[set.name] end
   return known[set.name]
@@ -114,56 +118,19 @@ local function named(name)
   return usual[name] or build { base = name }
 end
 
-local owned = setmetatable({}, { __mode = "k" }) -- a script's set -> { set =, content = when it was made }
-
-local function own(copy, set)
-  for name, value in next, set do copy[name] = value end
-  owned[copy] = { set = set, content = snapshot(copy) }
-  return copy
-end
-
-local function is_ours(value) return type(value) == "table" and known[rawget(value, "name")] == value end
-
 local function of(value)
+  value = frozen.plain(value)
   if value == nil or type(value) == "string" then return named(value or "default") end
-  if is_ours(value) then return value end
-  local one = owned[value]
-  if one and unchanged(one.content, value) then return one.set end
-  local set = build(value)
-  if one then own(value, set) end -- its name, too
-  return set
+  return frozen.is(value, class) and value or build(value)
 end
 
 --- The set that a name or a table stands for.
 ---@param value string|table|nil  as for tperf.rules; or such a set
----@return table set  the same for the same content
+---@return table set  the same for the same content; scripts get a view of it
 function sets.of(value)
   local set = of(value)
   sets.used[set.name] = true
   return set
-end
-
---- A set that a script may change, with the content of another: itself, if it is a script's.
----@param value any  as for sets.of
----@return table set
-function sets.own(value)
-  local set = sets.of(value)
-  return owned[value] and value or own({}, set)
-end
-
-local lent = setmetatable({}, { __mode = "k" }) -- set -> the last copy that functions of scripts got
-
---- A set as functions of scripts get it, which may change it.
----@param set any
----@return any copy  of one of the library's sets; anything else is returned as it is
-function sets.lend(set)
-  if not is_ours(set) then return set end
-  local copy = lent[set]
-  if not copy or not unchanged(owned[copy].content, copy) then
-    copy = sets.own(set)
-    lent[set] = copy
-  end
-  return copy
 end
 
 return sets

@@ -2,9 +2,9 @@
 local check = require "tperf.base.check"
 local checked = require "tperf.describe.schedule.checked"
 local core = require "tperf.core"
+local frozen = require "tperf.base.object.frozen"
 local refusal = require "tperf.base.refusal"
 local repeated = require "tperf.describe.schedule.repeated"
-local sealed = require "tperf.base.object.sealed"
 local placements = require "tperf.describe.schedule.placement"
 local rule_sets = require "tperf.describe.schedule.rules"
 
@@ -15,10 +15,15 @@ local ORDERS <const> = "tperf.describe.schedule.order."
 -- By public name, from every module in order/, whose `definitions` are as schedule.define takes them.
 local definitions = {}
 
-local function add(name, definition)
-  definitions[name] = sealed.keep(definition, ("schedule '%s'"):format(name),
-    "define another with tperf.schedule.define")
+-- A definition, which nobody changes from now on.
+local function kept(name, definition)
+  return frozen.keep(definition, frozen.class(function(_, field)
+    check.fail("schedule '%s' is never changed, so '%s' cannot be set; define another with tperf.schedule.define", name,
+      tostring(field))
+  end))
 end
+
+local function add(name, definition) definitions[name] = kept(name, definition) end
 
 for _, module in ipairs(core.modules(ORDERS)) do
   for name, definition in pairs(require(module).definitions) do add(name, definition) end
@@ -53,8 +58,7 @@ local function repeated_of(name)
   if not known or known.base ~= base then
     if count_of_several >= MOST_SEVERAL then several, count_of_several = {}, 0 end
     count_of_several = count_of_several + 1
-    known = { base = base, definition = sealed.keep(repeated(name, sealed.check(base), count),
-      ("schedule '%s'"):format(name), "define another with tperf.schedule.define") }
+    known = { base = base, definition = kept(name, repeated(name, base, count)) }
     several[name] = known
   end
   return known.definition
@@ -73,7 +77,7 @@ function schedule.has(name) return find(name) and true or false end
 function schedule.get(name)
   local definition = find(name)
   if not definition then check.fail("tperf.schedule: %s", select(2, choice(name, schedule.names(), "schedule"))) end
-  return sealed.check(definition)
+  return definition
 end
 
 local DEFINITION = {
@@ -123,6 +127,7 @@ local function refuse(format, ...) refusal.raise("tperf.schedule: " .. format, .
 ---@param devices integer
 ---@return integer
 function schedule.default_stages(definition, devices)
+  definition = frozen.plain(definition)
   local each = type(definition) == "table" and (definition.stages_per_device or 1)
   if math.type(each) ~= "integer" then
     check.fail("tperf.schedule.default_stages needs a definition of tperf.schedule.get, got %s", check.show(definition))

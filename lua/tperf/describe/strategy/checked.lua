@@ -1,8 +1,8 @@
 --- Checks the fields that blocks pass to a strategy's functions, and the results of those functions: either may be
 --- custom, and a wrong value would fail far from its origin, or not at all.
 local check = require "tperf.base.check"
+local frozen = require "tperf.base.object.frozen"
 local is_op = require "tperf.core".op.is
-local sets = require "tperf.describe.rules.sets"
 
 local checked = {}
 
@@ -131,7 +131,10 @@ end
 
 -- A function(model, share, rules), which may be a script's.
 local function with_rules(s, f)
-  return f and function(model, share, rules) return f(model, share, s.built_in and rules or sets.lend(rules)) end
+  return f and function(model, share, rules)
+    if s.built_in then return f(model, share, rules) end
+    return f(frozen.show(model), share, frozen.show(rules))
+  end
 end
 
 local function admits(s, axis, f)

@@ -60,8 +60,7 @@ local checked = require "tperf.describe.strategy.checked"
 local core = require "tperf.core"
 local refusal = require "tperf.base.refusal"
 local roles = require "tperf.describe.strategy.roles"
-local sealed = require "tperf.base.object.sealed"
-local sets = require "tperf.describe.rules.sets"
+local frozen = require "tperf.base.object.frozen"
 local order = require "tperf.describe.strategy.order"
 
 local strategy, known = {}, {}
@@ -176,7 +175,7 @@ local function metatable_of(s, make)
       local method = methods[key]
       if method then return method end
       local value = s[key]
-      if not is_cut[key] then return value end
+      if not is_cut[key] then return type(value) == "table" and frozen.show(value, s) or value end
       if value == nil then
         refusal.raise("strategy '%s' does not cover block '%s': it has no cut '%s'", s.name, share.block or "?", key)
       end
@@ -210,12 +209,18 @@ local function prepare(given)
   return s
 end
 
+local function class_of(name)
+  return frozen.class(function(_, field)
+    check.fail("strategy '%s' is never changed, so '%s' cannot be set; define another that extends it: "
+      .. "tperf.strategy.define { name = …, extends = \"%s\" … }", name, tostring(field), name)
+  end)
+end
+
 local function add(given, own) -- own: the library's
   local s = prepare(given)
   if known[s.name] then check.fail("tperf.strategy: '%s' is already defined", s.name) end
   s.built_in = own
-  sealed.keep(s, ("strategy '%s'"):format(s.name),
-    ("define another that extends it: tperf.strategy.define { name = …, extends = \"%s\" … }"):format(s.name))
+  frozen.keep(s, class_of(s.name))
   known[s.name], order[#order + 1] = s, s
   return s
 end
@@ -238,7 +243,8 @@ local function is_list(value) return type(value) == "table" and value.name == ni
 --- A strategy by name, or one that strategy.define returned; of a list, its only one.
 function strategy.of(value)
   if is_list(value) and rawlen(value) == 1 then value = value[1] end
-  if type(value) == "table" and known[sealed.check(value).name] == value then return value end
+  value = frozen.plain(value)
+  if type(value) == "table" and known[value.name] == value then return value end
   local found = type(value) == "string" and known[value]
   if not found then
     if is_list(value) or value == "all" then
@@ -248,7 +254,7 @@ function strategy.of(value)
     check.fail("unknown strategy %s%s; there are: %s", check.show(value), check.suggest(value, strategy.names()),
       table.concat(strategy.names(), ", "))
   end
-  return sealed.check(found)
+  return found
 end
 
 --- One GPU's share of a layer, the argument of blocks: as tperf.strategy.share (public.lua), unchecked.
@@ -256,8 +262,7 @@ function strategy.share(s, model, micro_batch, sizes, rules, options)
   local share = core.resource.sized(32)
   share.micro_batch, share.seq, share.rules = micro_batch, model.seq, rules
   if model.architecture or not s.built_in then -- functions of a script get it
-    share.rules = sets.lend(rules)
-    sealed.show(s)
+    share.rules = frozen.show(rules)
   end
   share.attention, share.recompute, share.mode, share.context = "flash", "none", "train", 0
   for name, value in pairs(options or {}) do share[name] = value end

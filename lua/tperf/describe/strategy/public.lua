@@ -1,7 +1,7 @@
---- tperf.strategy, as scripts have it: strategies that they have seen must stay as they are.
+--- tperf.strategy, as scripts have it: views of them, which nobody changes.
 local argument = require "tperf.base.entry.argument"
 local check = require "tperf.base.check"
-local sealed = require "tperf.base.object.sealed"
+local frozen = require "tperf.base.object.frozen"
 local several = require "tperf.describe.strategy.several"
 local strategy = require "tperf.describe.strategy"
 
@@ -10,20 +10,20 @@ local public = { names = strategy.names }
 local WHAT <const> = "tperf.strategy.share"
 
 local function show_all(list)
-  for _, s in ipairs(list) do sealed.show(s) end
+  for i, s in ipairs(list) do list[i] = frozen.show(s) end
   return list
 end
 
 --- Registers a strategy by its name, so that searches find it. It cannot be changed afterwards.
 ---@param given table  as described above
 ---@return table strategy
-function public.define(given) return sealed.show(strategy.define(given)) end
+function public.define(given) return frozen.show(strategy.define(given)) end
 
 --- All strategies, in the order of their definition.
 function public.all() return show_all(strategy.all()) end
 
 --- A strategy by name, or one that strategy.define returned.
-function public.of(value) return sealed.show(strategy.of(value)) end
+function public.of(value) return frozen.show(strategy.of(value)) end
 
 --- A name, a list of names, or "all", as a list of strategies without repetition.
 function public.list(value) return show_all(several(value)) end
@@ -47,6 +47,7 @@ function public.list(value) return show_all(several(value)) end
 function public.share(s, model, micro_batch, sizes, rules, options)
   s = strategy.of(s)
   local function need(value, name, expected) argument.table(WHAT, name, value, expected) end
+  model, rules = frozen.plain(model), frozen.plain(rules)
   need(model, "model", "a model of tperf.model")
   if math.type(model.seq) ~= "integer" then check.fail("%s: 'model' must be a model of tperf.model", WHAT) end
   argument.of(WHAT, "micro_batch", micro_batch, check.integer { min = 1, max = 1 << 31 })

@@ -1,7 +1,7 @@
 --- report.launch: writes the flags or the file that run a configuration on a real stack. docs/recipes.md.
 local check = require "tperf.base.check"
 local axes = require "tperf.export.launch.axes"
-local models = require "tperf.describe.model"
+local models = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local offloading = require "tperf.export.launch.offloading"
 local precision = require "tperf.export.launch.precision"
 local recomputation = require "tperf.export.launch.recomputation"

@@ -23,8 +23,8 @@ local NEAR_NOTHING <const> = 0.01 -- of the second value; smaller values count a
 -- The profile with fitted values replacing its own.
 local function with(base, values)
   local made, own = {}, {}
-  for name, value in next, base do made[name] = value end
-  for name, value in next, base.engine do own[name] = value end
+  for name, value in pairs(base) do made[name] = value end
+  for name, value in pairs(base.engine) do own[name] = value end
   for name, value in pairs(values) do (name == "host" and made or own)[name] = value end
   made.engine = own
   return made

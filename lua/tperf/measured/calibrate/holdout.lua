@@ -7,7 +7,7 @@ local runtime = require "tperf.describe.profile"
 local kinds = require "tperf.measured.calibrate.kinds"
 local kind_of = require "tperf.measured.run.stacks".kind
 local nearest_of = require "tperf.measured.run.stacks".nearest
-local system = require "tperf.describe.system"
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
 local unfit = require "tperf.describe.unfit"
 
 local holdout = {}

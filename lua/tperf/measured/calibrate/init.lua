@@ -9,7 +9,7 @@ local lists = require "tperf.base.lists"
 local measured = require "tperf.measured"
 local rules = require("tperf.describe.rules.sets").of
 local sources = require "tperf.measured.calibrate.sources"
-local system = require "tperf.describe.system"
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
 
 local calibrate = {}
 

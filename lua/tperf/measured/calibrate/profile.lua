@@ -6,9 +6,9 @@ local fit = require "tperf.measured.calibrate.fit"
 local lists = require "tperf.base.lists"
 local pool = require "tperf.question.ranks.pool"
 local runtime = require "tperf.describe.profile"
-local software = require "tperf.describe.software"
+local software = require "tperf.base.catalogue".shared(require "tperf.describe.software")
 local step = require "tperf.measured.run.step"
-local system = require "tperf.describe.system"
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
 local unfit = require "tperf.describe.unfit"
 
 local profile = {}

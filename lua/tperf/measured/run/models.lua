@@ -12,13 +12,15 @@ local models = {}
 
 local SIZES <const> = { "layers", "hidden", "ffn", "heads", "kv_heads", "head_dim", "seq", "vocab" }
 
+local model_of = require "tperf.base.catalogue".shared(require "tperf.describe.model")
+
 local published = {} -- models by name, read once
 
 -- The published model with the row's name, unless the row's hidden size differs.
 local function published_of(row, hidden)
   local name = names.model(row.model)
   if not name then return nil end
-  published[name] = published[name] or require "tperf.describe.model"(name)
+  published[name] = published[name] or model_of(name)
   local m = published[name]
   return (not hidden or hidden == m.hidden) and m or nil
 end
@@ -74,7 +76,7 @@ end
 
 -- Whether the row's number of parameters says that the head is the embedding's table.
 local function is_tied(size, billions)
-  local ok, model = check.attempt(require "tperf.describe.model", size)
+  local ok, model = check.attempt(model_of, size)
   if not (ok and billions) then return false end
   local count, stated = model:parameters(), billions * 1e9
   return math.abs(count.total - count.head - stated) < math.abs(count.total - stated)
@@ -180,7 +182,7 @@ function models.of(row)
   local key = words(row, COLUMNS) .. imbalance
   return table.unpack(made(key, function()
     local model, reason = make(row, imbalance)
-    local checked, object = check.attempt(require "tperf.describe.model", model)
+    local checked, object = check.attempt(model_of, model)
     return { model and checked and object or model, reason, checked }
   end), 1, 3)
 end

@@ -1,6 +1,6 @@
 --- Step times from the rates that tables give instead: tokens or samples per second, or FLOP/s as each source counts
 -- them. The count is checked against rows that have both (docs/accuracy.md).
-local model = require "tperf.describe.model"
+local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local read = require "tperf.measured.read"
 local trained = require "tperf.describe.model.flops".trained
 

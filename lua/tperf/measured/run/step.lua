@@ -15,7 +15,7 @@ local recomputed = require "tperf.measured.run.recomputed"
 local visible_memory = require "tperf.describe.machine.visible_memory"
 local runtime = require "tperf.describe.profile"
 local split = require "tperf.measured.run.split"
-local software = require "tperf.base.catalogue".shared(require "tperf.describe.software", true)
+local software = require "tperf.base.catalogue".shared(require "tperf.describe.software")
 local stacks = require "tperf.measured.run.stacks"
 local states = require "tperf.measured.run.states"
 local switches = require "tperf.measured.run.switches"
@@ -222,11 +222,12 @@ function step.request(case, system, profile, size)
 end
 
 -- The predictors of a case's sizes whose memory is on the GPU; the memory predicted is that of the first.
-local function add_predictors(case, system, profile)
+local function add_predictors(case, system, profile, held)
   local predictors, capacity = {}, visible_memory(system)
   local workspaces = peak.workspaces(case.stack, system.generation, case.deterministic)
   for _, size in ipairs(case.steps) do
-    local predictor, stages = require "tperf.question.train".predictor(step.request(case, system, profile, size))
+    local predictor, stages = require "tperf.question.train".predictor(
+      step.request(case, system, profile, size), held)
     if #predictors == 0 then
       case.predicted_memory = case.memory and peak.shown(stages(), case.memory_note, workspaces)
     end
@@ -249,12 +250,12 @@ function step.seconds(case, terms)
 end
 
 --- Seconds predicted; nil and a reason if the row cannot be predicted.
-function step.predict(case, _, system, _, options)
+function step.predict(case, _, system, _, options, held)
   local ok, profile = check.attempt(software, options and options.software or case.stack)
   if not ok then return nil, "no profile of the software " .. case.stack end
   -- A profile fitted without the runs' switches already contains their effect in its numbers.
   case.switched = profile.switched or options and (options.refit or options.hold_out) ~= nil
-  if not case.predictors then add_predictors(case, system, profile) end
+  if not case.predictors then add_predictors(case, system, profile, held) end
   return step.seconds(case, runtime.terms(profile))
 end
 

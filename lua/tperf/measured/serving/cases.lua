@@ -5,9 +5,9 @@ local check = require "tperf.base.check"
 local core = require "tperf.core"
 local fit = require "tperf.measured.calibrate.fit"
 local gpus = require "tperf.measured.gpus"
-local model = require "tperf.base.catalogue".shared((require "tperf.describe.model"))
+local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local names = require "tperf.measured.run.names"
-local system = require "tperf.describe.system"
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
 local text_file = require "tperf.input.text"
 
 local cases = {}

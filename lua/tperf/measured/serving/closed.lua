@@ -2,9 +2,9 @@
 local cases = require "tperf.measured.serving.cases"
 local conditions = require "tperf.measured.serving.conditions"
 local engines = require "tperf.measured.serving.engines"
-local model = require "tperf.base.catalogue".shared((require "tperf.describe.model"))
+local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local read = require "tperf.measured.read"
-local system = require "tperf.describe.system"
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
 
 local closed = {
   name = "closed loop",

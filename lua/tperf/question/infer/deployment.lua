@@ -11,14 +11,14 @@ local memo = require "tperf.base.memo"
 local figures = require "tperf.question.infer.figures"
 local visible_memory = require "tperf.describe.machine.visible_memory"
 local workload = require "tperf.describe.workload"
-local model = require "tperf.base.catalogue".shared((require "tperf.describe.model"))
+local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local pipelines = require "tperf.question.search.pipelines"
 local placement = require "tperf.question.placement"
 local rank_order = require "tperf.question.rank_order"
 local rules = require("tperf.describe.rules.sets").of
 local stored = require "tperf.describe.stored"
 local strategy = require "tperf.describe.strategy"
-local system = require "tperf.base.catalogue".shared((require "tperf.describe.system"), true)
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
 
 local serving = {}
 

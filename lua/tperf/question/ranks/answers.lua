@@ -11,8 +11,8 @@ local rules = require "tperf.describe.rules"
 local search = require "tperf.question.search"
 
 -- The answer to a single point; nil if interrupted. again: whether the question can be asked again.
-local function answer(question, args, again)
-  local result, reason = refusal.attempt(questions.of(question), args)
+local function answer(question, args, again, ask)
+  local result, reason = refusal.attempt(ask or questions.of(question), args)
   if reason then return { reason = reason } end
   if question ~= "search" then return { bytes = record.encode(result, again) } end
   if result.candidates == nil then check.fail "tperf.sweep: gpus and system are one each, at every point" end
@@ -40,8 +40,9 @@ local function answer_batch(unit)
 end
 
 local function answer_points(unit, answers)
+  local ask = questions.prepared(questions.of(unit.question))
   for i, args in ipairs(unit.points) do
-    local one = answer(unit.question, args, unit.again)
+    local one = answer(unit.question, args, unit.again, ask)
     if core.search.interrupted() or not one then return nil end
     local key = unit.keys and one.bytes and unit.keys[i]
     one.checksum = key and core.file.sha256(key .. one.bytes) or nil

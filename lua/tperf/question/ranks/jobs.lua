@@ -112,6 +112,8 @@ local function ask(job, run, values)
   return (train.brief(run(lay_out(job, values))))
 end
 
+local prepared = setmetatable({}, { __mode = "k" }) -- job -> its question, which keeps what the next point needs
+
 -- What is known of a point: its row if rows keep few fields, or the answer without the fields that nobody has read yet.
 local function answer(job, values, result, reason, waiting)
   if job.fields then return row.of(job, values, reason and row.refusal(reason) or result, false) end
@@ -129,9 +131,10 @@ end
 function jobs.answer(unit, run, answers)
   local job, points = unit.job, points_of(unit)
   local summary = { refused = 0, reasons = {}, waiting = {} }
+  prepared[job] = prepared[job] or questions.prepared(run)
   for i = 1, unit.last - unit.first + 1 do
     local values = points[unit.first + i - 1]
-    local result, reason = refusal.attempt(ask, job, run, values)
+    local result, reason = refusal.attempt(ask, job, prepared[job], values)
     if core.search.interrupted() then return nil end
     if reason then summary.refused = summary.refused + 1 end
     if i == 1 or not job.fields then summary.reasons[i] = reason end

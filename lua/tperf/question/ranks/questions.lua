@@ -2,18 +2,31 @@
 local inner = require "tperf.base.entry.neutral".inner
 local lazy = require "tperf.base.lazy"
 local core = require "tperf.core"
+local frozen = require "tperf.base.object.frozen"
 local own_code = lazy.module "tperf.question.sweep.own_code"
 local catalogue = require "tperf.base.catalogue"
 local profile = require "tperf.describe.profile"
 
 local questions = {}
 
-local by_name, names = {}, {}
+local by_name, names, holders = {}, {}, {}
 
 --- Registers a question, so that other processes find it under the same name.
 ---@param name string
 ---@param run function
-function questions.register(name, run) by_name[name], names[inner(run)] = run, name end
+---@param holding? fun(given: table, held: table)  as run, with what a prepared question keeps
+function questions.register(name, run, holding)
+  by_name[name], names[inner(run)], holders[inner(run)] = run, name, holding
+end
+
+--- A question that is asked again and again: what asking again needs is kept as long as the function that this returns.
+---@param run function
+---@return function
+function questions.prepared(run)
+  local holding, held = holders[inner(run)], {}
+  if not holding then return run end
+  return function(given) return holding(given, held) end
+end
 
 --- The name under which other processes know a question; nil for a script's own function.
 ---@param run function
@@ -61,6 +74,7 @@ end
 -- The object that an argument names, or those of a list; adds their ids to `ids`. Raises if an object cannot be
 -- encoded.
 function definitions:define(kind, value, ids)
+  value = frozen.plain(value)
   if type(value) == "table" and debug.getmetatable(value) == nil and value[1] ~= nil then
     local list = {}
     for i, item in ipairs(value) do list[i] = self:define(kind, item, ids) end

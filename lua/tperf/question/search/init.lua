@@ -1,4 +1,5 @@
 --- tperf.search: ranks all ways to train a model on a system.
+local frozen = require "tperf.base.object.frozen"
 local lazy = require "tperf.base.lazy"
 local core = require "tperf.core".search
 local choice = require "tperf.question.choice"
@@ -87,7 +88,7 @@ local function answer(p, o, index, found, complete, ranking)
   local result = {
     candidates = found.candidates, feasible = found.feasible, complete = complete, gpus = question.gpus,
     evaluated = not o.prune and found.evaluated or nil, -- with pruning it depends on thread timing
-    model = question.model, system = problem.shown(question.system), global_batch = question.global_batch,
+    model = frozen.show(question.model), system = frozen.show(question.system), global_batch = question.global_batch,
     bounds = not p.closed or nil,
   }
   if ranking then

@@ -1,7 +1,7 @@
 --- The serving engine: a profile of software/ and the times that its host adds. docs/serving.md.
 local check = require "tperf.base.check"
 local catalogue = require "tperf.base.catalogue"
-local software = require "tperf.describe.software"
+local software = require "tperf.base.catalogue".shared(require "tperf.describe.software")
 
 local engine = { USUAL = "vllm" }
 

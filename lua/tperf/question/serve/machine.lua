@@ -1,8 +1,6 @@
 --- A system as an engine's own kernels have it, where they differ from those that its curves were timed with.
 local has = require "tperf.base.lists".has
 
-local unread = require "tperf.base.catalogue".shared((require "tperf.describe.system"), true) -- not a script's copy
-
 local machine = {}
 
 local made = setmetatable({}, { __mode = "k" }) -- by the system that they were made of, and by what differs
@@ -87,11 +85,11 @@ function machine.of(system, profile, asked)
   if not (decode or experts4 or experts or routing or attention) then return system end
   local key = key_of(engine, own and kernels, asked.dtype .. (asked.narrow and " narrow" or ""), attention)
   made[system] = made[system] or {}
-  made[system][key] = made[system][key] or unread(system:with { accelerator = {
+  made[system][key] = made[system][key] or system:with { accelerator = {
     compute_efficiency = {
       attention = attention and attention.attention, decode = decode, experts4 = experts4, experts = experts,
     }, routing = routing,
-  } })
+  } }
   return made[system][key]
 end
 

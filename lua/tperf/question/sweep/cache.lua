@@ -5,24 +5,24 @@ local os = os
 local check = require "tperf.base.check"
 local columns = require "tperf.question.sweep.columns"
 local core = require "tperf.core"
+local frozen = require "tperf.base.object.frozen"
 local engine = require "tperf.question.serve.engine"
 local kernels = require "tperf.describe.kernels"
-local model = require "tperf.describe.model"
+local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local own_code = require "tperf.question.sweep.own_code"
 local catalogue = require "tperf.base.catalogue"
 local record = require "tperf.question.sweep.record"
 local rules = require("tperf.describe.rules.sets").of
 local profile = require "tperf.describe.profile"
-local software = require "tperf.describe.software"
+local software = require "tperf.base.catalogue".shared(require "tperf.describe.software")
 local store = require "tperf.question.sweep.store"
-local system = require "tperf.describe.system"
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
 local text_file = require "tperf.input.text"
 
 local WHAT <const> = "tperf.sweep"
 local LARGEST <const> = 1 << 30 -- bytes of a record, within SQLite's limit
 
 local sha256, codec = core.file.sha256, core.codec
-local snapshot, unchanged = core.resource.snapshot, core.resource.unchanged
 
 local cache = {}
 cache.__index = cache
@@ -65,25 +65,25 @@ local function meant(self, name, value)
   return value
 end
 
--- The digest of one argument in a question; computed once for each name and table, because many points share them,
--- and again for a table that a function of the script has changed.
+local function digest_of(self, name, value)
+  local ok, bytes = pcall(codec.encode, meant(self, name, value))
+  if not ok and not self.key then
+    check.fail("%s: the cache cannot tell what '%s' is: %s; name it with key = \"…\", and change the key when "
+      .. "it changes", WHAT, name, bytes)
+  end
+  return sha256(ok and bytes or "")
+end
+
+-- The digest of one argument in a question; computed once for each name and object, because many points share them.
 local function part_of(self, name, value)
   if name == "threads" or name == "progress" then return nil end -- these do not affect the result
   local kind = type(value)
   if kind == "number" or kind == "boolean" then return value end
+  if kind == "table" and frozen.plain(value) == value then return digest_of(self, name, value) end -- a script's own
   local known = self.known[name] or {}
   self.known[name] = known
-  local one = known[value]
-  if not one or one.content and not unchanged(one.content, value) then
-    local ok, bytes = pcall(codec.encode, meant(self, name, value))
-    if not ok and not self.key then
-      check.fail("%s: the cache cannot tell what '%s' is: %s; name it with key = \"…\", and change the key when "
-        .. "it changes", WHAT, name, bytes)
-    end
-    one = { digest = sha256(ok and bytes or ""), content = kind == "table" and snapshot(value) or nil }
-    known[value] = one
-  end
-  return one.digest
+  known[value] = known[value] or digest_of(self, name, value)
+  return known[value]
 end
 
 local USUAL_SOFTWARE <const> = { search = profile.USUAL, train = profile.USUAL, serve = engine.USUAL }

@@ -11,10 +11,8 @@ local units = require "tperf.base.units"
 
 local point = {}
 
--- Of the objects that points are changed copies of: their files are read once, not for each copy.
-local constructors = {
-  system = catalogue.shared(system), model = catalogue.shared(model), software = catalogue.shared(software),
-}
+-- Of the objects that points are changed copies of.
+local constructors = { system = system, model = model, software = software }
 
 local function parts_of(path)
   local parts = {}

@@ -57,12 +57,12 @@ end
 
 local function run_each(sweep)
   if pool.is_shared() and questions.name(sweep.run) then
-    return spread.each(sweep, function(p) return run_one(sweep.run, p, sweep.done) end)
+    return spread.each(sweep, function(p) return run_one(sweep.ask, p, sweep.done) end)
   end
   for i = 1, sweep.total do
     if core.search.interrupted() then return false end
     local p = sweep:point(i)
-    if not p.known and not run_one(sweep.run, p, sweep.done) then return false end
+    if not p.known and not run_one(sweep.ask, p, sweep.done) then return false end
   end
   return not core.search.interrupted()
 end
@@ -159,7 +159,7 @@ local function new_sweep(job, run, cache)
     job = job, run = run, cache = cache, searched = run == search.run, total = #job.points,
     rows = core.codec.list(job.each and 0 or #job.points), finished = 0,
     found = 0, refused = 0, next = 1, point = point, keep = keep, asks_again = asks_again,
-    again = cache and repeater(job, run),
+    again = cache and repeater(job, run), ask = questions.prepared(run),
   }
   local packed = {} -- a row of each message whose rows are packed
   local show = job.quiet and function() end or progress.start(WHAT)

@@ -93,27 +93,17 @@ end
 
 --- The time of one configuration as a function of its software profile's terms, for fits of profiles.
 ---@param given table  as for train.run
+---@param held table?   what a prepared question keeps
 ---@return fun(terms: table): number seconds  of an iteration with these terms of a profile (runtime.terms)
 ---@return fun(): tperf.stage[] stages  of the pipeline
-function train.predictor(given)
-  local t = prepare(given)
+function train.predictor(given, held)
+  local t = prepare(given, held)
   return configuration.predictor(t.candidate), function() return t.candidate:stages() end
 end
 
---- The time and memory of one configuration.
----@param given table  the arguments of training (tperf.question.arguments), and
----  configuration      one that a search found: supplies all arguments that are not given
----  simulate           true, a schedule's name or a table (see tperf.question.train.simulate): also simulate the
----                     iteration pass by pass
----  straggling         standard deviation of a GPU's time as a part of the mean, such as 0.02, or { deviation, screened
----                     =
----                     GPUs slower by more than this part do not run }: the step waits for the slowest GPU. By default
----                     nothing is added: the software profile includes the spread of the runs that it was fitted to
----  explain            true: adds `sum`, the time term by term
----@return tperf.configuration configuration
----@return tperf.timeline? timeline  of the simulation
-function train.run(given)
-  local t = prepare(given)
+-- As train.run. held: what a prepared question keeps.
+local function ask(given, held)
+  local t = prepare(given, held)
   local o, p = t.o, t.problem
   local question = p.questions[1]
   local c = explain(configuration.of(question, t.strategy, t.found, t.candidate, FIELDS), t)
@@ -133,6 +123,20 @@ function train.run(given)
   return c, timeline
 end
 
-questions.register("train", train.run)
+--- The time and memory of one configuration.
+---@param given table  the arguments of training (tperf.question.arguments), and
+---  configuration      one that a search found: supplies all arguments that are not given
+---  simulate           true, a schedule's name or a table (see tperf.question.train.simulate): also simulate the
+---                     iteration pass by pass
+---  straggling         standard deviation of a GPU's time as a part of the mean, such as 0.02, or { deviation, screened
+---                     =
+---                     GPUs slower by more than this part do not run }: the step waits for the slowest GPU. By default
+---                     nothing is added: the software profile includes the spread of the runs that it was fitted to
+---  explain            true: adds `sum`, the time term by term
+---@return tperf.configuration configuration
+---@return tperf.timeline? timeline  of the simulation
+function train.run(given) return ask(given) end
+
+questions.register("train", train.run, ask)
 
 return train

@@ -3,9 +3,9 @@ local arguments = require "tperf.question.arguments"
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local configuration = require "tperf.question.configuration"
-local model = require "tperf.base.catalogue".shared((require "tperf.describe.model"))
+local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local problem = require "tperf.question.problem"
-local recalled = require "tperf.question.recalled"
+local kept = require "tperf.question.train.kept"
 local rank_order = require "tperf.question.rank_order"
 local refusal = require "tperf.base.refusal"
 local rules = require("tperf.describe.rules.sets").of
@@ -13,7 +13,7 @@ local search = require "tperf.question.search"
 local straggling = require "tperf.question.goodput.straggling"
 local simulate = require "tperf.question.train.simulate"
 local strategy = require "tperf.describe.strategy"
-local system = require "tperf.base.catalogue".shared((require "tperf.describe.system"), true)
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
 local train_sizes = require "tperf.question.train.sizes"
 
 local schema_of = check.once(function(s)
@@ -82,8 +82,8 @@ local function with_configuration(given)
 end
 
 -- Computes everything that decides the result: { o = checked arguments, strategy, problem, workload, found, open =
--- whether each axis was left open }.
-return function(given)
+-- whether each axis was left open }. held: what a prepared question keeps.
+return function(given, held)
   if type(given) == "table" and given.configuration ~= nil then given = with_configuration(given) end
   local s = axes.asked(given)
   problem.refuse_axes("tperf.train", given, { s })
@@ -97,7 +97,7 @@ return function(given)
   local own = sizes.own
   local list = problem.lists_systems(o.system)
   if not list then o.system = system(o.system) end
-  local p = list and problem.of(o, { s }) or recalled(o, s, schema)
+  local p = kept(not list and held or nil, o, s, schema)
   local microbatches = train_sizes.check_batch(o, s, p, own)
   local pipeline = p.pipeline_list[1]
   if microbatches < pipeline.min_microbatches or microbatches % pipeline.microbatch_multiple ~= 0 then

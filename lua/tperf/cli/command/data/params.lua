@@ -1,5 +1,5 @@
 local data_files = require "tperf.cli.answer.data_files"
-local model = require "tperf.describe.model"
+local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local options = require "tperf.input.options"
 local report = require "tperf.report"
 local settings = require "tperf.cli.ask.settings"

@@ -49,7 +49,7 @@ With --from and a server's command, such as vllm serve, prints the memory of eac
     if not asked then return false, message end
     local c = require "tperf.question.train".run(asked)
     configuration.note(values)
-    local machine = catalogue.shared((require "tperf.describe.system"), true)(asked.system)
+    local machine = catalogue.shared(require "tperf.describe.system")(asked.system)
     local rows, capacity = stages.rows(c), visible_memory(machine)
     require "tperf.cli.answer.table"(values, rows, stages.columns)
     if not values.json and not values.csv then

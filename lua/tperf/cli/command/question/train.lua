@@ -138,7 +138,7 @@ Prints the breakdown of the iteration time and of the memory, by stage and by op
     costs.note(values, c)
     if c.cost and not values.json and not values.csv then costs.print(c.cost) end
     if not values.json and not values.csv then
-      print_details(values, c, catalogue.shared((require "tperf.describe.system"), true)(asked.system))
+      print_details(values, c, catalogue.shared(require "tperf.describe.system")(asked.system))
     end
     if values.from and not values.json and not values.csv then
       require "tperf.cli.ask.from".faster(values, asked, c, configuration.columns)

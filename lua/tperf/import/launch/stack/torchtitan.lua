@@ -3,7 +3,7 @@
 local axes = require "tperf.import.launch.arguments.axes"
 local common = require "tperf.import.launch.stack.common"
 local flavors = require "tperf.import.launch.stack.core.flavors"
-local models = require "tperf.describe.model"
+local models = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 
 local torchtitan = {}
 

@@ -1,6 +1,6 @@
 --- torchtitan's flavors of the models in models/: what a name and a flavor in its files mean, and which of them, if
 -- any, is a given model (torchtitan/models/*/__init__.py of v0.2.2, 2026-02-20).
-local models = require "tperf.describe.model"
+local models = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 
 local flavors = {}
 

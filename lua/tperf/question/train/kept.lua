@@ -1,19 +1,19 @@
---- Problems of tperf.train, kept for calls whose arguments differ only in sizes and placements: a sweep over these
---- asks about one model, system and way of training again and again.
+--- Problems of tperf.train that a prepared question keeps for when it is asked again with other sizes and placements:
+--- a sweep over these asks about one model, system and way of training again and again.
 local check = require "tperf.base.check"
-local core = require "tperf.core"
-local memo = require "tperf.base.memo"
 local placement = require "tperf.question.placement"
 local problem = require "tperf.question.problem"
-local sized = require "tperf.core".resource.sized
+local resource = require "tperf.core".resource
 local schedules = require "tperf.describe.schedule"
 
-local MOST <const> = 256 -- problems kept of a model
+local sized, words = resource.sized, resource.words
+
+local MOST <const> = 256 -- problems that a question keeps
 
 -- Arguments that affect only a problem's question and its fixed sizes, or nothing of it.
 local SIZES <const> = { global_batch = true, gpus = true, dp = true, fast = true, micro_batch = true, panels = true,
   simulate = true, explain = true, straggling = true, configuration = true }
--- Arguments that are compared by identity.
+-- Arguments that are objects, which never change.
 local OBJECTS <const> = { strategy = true, model = true, system = true, rules = true, software = true, profile = true }
 
 local built_in = {} -- schedules that no script can redefine
@@ -28,10 +28,6 @@ local names_of = check.once(function(schema, s)
   return names
 end)
 
--- Model -> what is kept of it: problems, and the objects whose addresses are in their keys, kept alive. Problems go
--- with their model: a script may make a new one from the same table for each question.
-local known = setmetatable({}, { __mode = "k" })
-
 -- A copy of the problem with the sizes of this call.
 local function with_sizes(base, o, s)
   local p, question = sized(32), sized(16)
@@ -43,22 +39,25 @@ local function with_sizes(base, o, s)
   return p
 end
 
---- Returns problem.of(o), from the cache if it holds it.
----@param o table       checked arguments of tperf.train: sizes complete; model, system and rules read already, and
----  never changed
+--- problem.of(o), which what a prepared question keeps may already have.
+---@param held table?   what it keeps, at first empty; nil: the question is asked once
+---@param o table       checked arguments of tperf.train: sizes complete; model, system and rules read already
 ---@param s table       its strategy
 ---@param schema table  the schema that checked them
 ---@return table problem
-return function(o, s, schema)
-  -- schedules.get refuses one that a script has changed
-  local words = built_in[o.schedule] and schedules.get(o.schedule) and core.resource.words(o, names_of(schema, s))
-  if not words then return (problem.of(o, { s })) end
-  local key = ("%p %p %p %p "):format(s, o.system, o.rules, o.profile) .. words
-  known[o.model] = known[o.model] or memo.by_text(MOST)
-  local one = known[o.model](key, function()
+return function(held, o, s, schema)
+  local content = held and built_in[o.schedule] and words(o, names_of(schema, s))
+  if not content then return (problem.of(o, { s })) end
+  local key = ("%p %p %p %p %p "):format(s, o.model, o.system, o.rules, o.profile) .. content
+  if not held[key] then
     local base = problem.of(o, { s })
     base.questions[1].said = {} -- by runtime.prepare, for all sizes
-    return { base = base, objects = { s, o.system, o.rules, o.profile } }
-  end)
-  return with_sizes(one.base, o, s)
+    held.count = (held.count or 0) + 1
+    if held.count > MOST then
+      for other in next, held do held[other] = nil end
+      held.count = 1
+    end
+    held[key] = { base = base, objects = { s, o.model, o.system, o.rules, o.profile } } -- whose addresses the key has
+  end
+  return with_sizes(held[key].base, o, s)
 end
