@@ -358,3 +358,38 @@ describe("merged steps", function()
       output = { exponential = 100 } }
   end)
 end)
+
+describe("a search of deployments", function()
+  it("prepares each candidate once, however often it is simulated", function()
+    local priced = require "tperf.question.serve.priced"
+    local steps, prepared = priced.steps, 0
+    priced.steps = function(...)
+      prepared = prepared + 1
+      return steps(...)
+    end
+    local found = tperf.search_serving { model = "llama-3.1-8b", system = "h100-sxm", gpus = 8, rate = 8, prompt = 512,
+      output = 128, slo = { ttft = 2, tpot = 0.05 }, count = 100, threads = 1 }
+    priced.steps = steps
+    assert.equal(16, found.candidates)
+    assert.equal(16, prepared)
+  end)
+
+  it("answers a prepared question as the question itself, whatever the load and the replicas", function()
+    local fixed = { run = tperf.serve, model = "mixtral-8x7b", system = "h100-sxm", tp = 2, ep = 4, etp = 1,
+      prompt = 64, output = 8, count = 60, threads = 1 }
+    local again = tperf.prepare(fixed)
+    for _, change in ipairs { { load = { rate = 5 }, replicas = 2 }, { load = { rate = 50 }, replicas = 4 },
+      { load = { concurrency = 4 }, replicas = 2, keep = "requests", seed = 7 }, { load = { rate = 5 }, replicas = 3 },
+      { load = { rate = 5 }, replicas = 2, output = 16 }, { load = { rate = 5 }, replicas = 2, gpu_hour = 9 } } do
+      local o = {}
+      for _, fields in ipairs { fixed, change } do
+        for name, value in pairs(fields) do o[name] = name ~= "run" and value or nil end
+      end
+      local function said(f, given)
+        local ok, answer = pcall(f, given)
+        return ok and tperf.report.json(answer) or tostring(answer):gsub("^[^:]*:%d+: ", "")
+      end
+      assert.equal(said(tperf.serve, o), said(again, change))
+    end
+  end)
+end)

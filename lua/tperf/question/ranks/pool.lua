@@ -235,7 +235,9 @@ local function call_unit(module, name, arguments, results, index, tell)
       return { call = { module = module, name = name }, args = arguments[1], more = more }
     end,
     ask = function()
-      finish(require(module)[name](table.unpack(arguments)))
+      local own = table.move(arguments, 1, #arguments, 1, {})
+      own[#own + 1] = arguments.here
+      finish(require(module)[name](table.unpack(own)))
       return not core.search.pending()
     end,
     take = function(_, answers) finish(answers[1]) end,
@@ -244,7 +246,8 @@ local function call_unit(module, name, arguments, results, index, tell)
 end
 
 --- Calls a function of one of the library's modules with each list of arguments, on all processes under MPI. The
---- arguments are plain data, the first of them a question. A call should take much longer than a message.
+--- arguments are plain data, the first of them a question; what a list has as `here` is one more argument in this
+--- process alone. A call should take much longer than a message.
 ---@param module string
 ---@param name string
 ---@param list any[][]

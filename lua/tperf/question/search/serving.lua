@@ -5,6 +5,7 @@ local deployments = require "tperf.question.serve.deployments"
 local pareto = require "tperf.plot.pareto"
 local pool = require "tperf.question.ranks.pool"
 local progress = require "tperf.base.progress"
+local questions = require "tperf.question.ranks.questions"
 local refusal = require "tperf.base.refusal"
 local saturation = require "tperf.question.serve.saturation"
 local serve = require "tperf.question.serve"
@@ -107,7 +108,7 @@ end
 local function size(d, q, o)
   local function at(groups)
     local asked = deployments.question(q, d, groups)
-    local r = serve.run(saturation.at(asked, o.rate, d.answer, math.max(o.count, 200 * groups)))
+    local r = d.ask(saturation.at(asked, o.rate, d.answer, math.max(o.count, 200 * groups)))
     return saturation.holds(r) and r or nil
   end
   local groups = d.guess
@@ -168,10 +169,10 @@ end
 
 -- --- the Pareto front ---
 
-local function point(d, one, concurrency)
+local function point(d, one, concurrency, ask)
   local all = concurrency * d.of.ranks
   one.load, one.count = { concurrency = all }, not one.requests and CLOSED * all or nil
-  local r = refusal.attempt(serve.run, one)
+  local r = refusal.attempt(ask, one)
   if not (r and r.tpot) then return nil end
   local p = { gpus = d.of.gpus, concurrency = all, per_user = 1 / r.tpot.mean, per_gpu = r.throughput_per_gpu,
     served = r }
@@ -185,9 +186,9 @@ end
 ---@param one table  the question to tperf.serve
 ---@param d table    the deployment
 function search.closed_loops(one, d)
-  local points = {}
+  local points, ask = {}, questions.prepared(serve.run)
   for _, concurrency in ipairs(deployments.doublings(d.max_num_seqs)) do
-    local p = point(d, one, concurrency)
+    local p = point(d, one, concurrency, ask)
     if not p then break end
     p.x, p.y = p.per_user, p.per_gpu
     points[#points + 1] = p
@@ -248,14 +249,17 @@ function search.run(given)
   local list, reasons, able = deployments.all(o, q), {}, {}
   local tell = progress.start "tperf: sizing"
   local asked = {}
-  for i, d in ipairs(o.rate and list or {}) do asked[i] = { deployments.question(q, d, 1), TOLERANCE, o.count } end
+  for i, d in ipairs(o.rate and list or {}) do
+    d.ask = questions.prepared(serve.run)
+    asked[i] = { deployments.question(q, d, 1), TOLERANCE, o.count, here = d.ask }
+  end
   local rates = pool.map("tperf.question.serve.saturation", "attempt", asked, function(done) tell(done, #list) end)
   for i, found in ipairs(rates) do
     if take_rate(list[i], found, o, reasons, able) then able[#able + 1] = list[i] end
   end
   local found = sized(able, q, o, tell)
   local best = table.move(found, 1, math.min(o.top, #found), 1, {})
-  for _, d in ipairs(best) do d.guess, d.of, d.answer = nil, nil, nil end
+  for _, d in ipairs(best) do d.guess, d.of, d.answer, d.ask = nil, nil, nil, nil end
   best.candidates, best.warnings = #list, warnings.together(best, "deployments")
   if o.pareto then best.pareto = front_of(deployments.all(o, q), q, tell) end
   tell()

@@ -2,6 +2,7 @@
 local check = require "tperf.base.check"
 local drawn = require "tperf.question.serve.load"
 local progress = require "tperf.base.progress"
+local questions = require "tperf.question.ranks.questions"
 local saturation = require "tperf.question.serve.saturation"
 local serve = require "tperf.question.serve"
 
@@ -36,13 +37,13 @@ function curve.run(given)
   local o = check.record("tperf.load_curve", mine, own)
   saturation.check_load("tperf.load_curve", q.load, "'rates' says what comes")
   local tell = progress.start "tperf: simulating rate"
-  local free = saturation.without_limits(q)
-  local found = not o.rates and saturation.find(free, CAPACITY, o.count, tell)
-  local answer = found and found.answer or saturation.lone(free).e2e.mean
+  local free, ask = saturation.without_limits(q), questions.prepared(serve.run)
+  local found = not o.rates and saturation.find(free, CAPACITY, o.count, tell, ask)
+  local answer = found and found.answer or saturation.lone(free, ask).e2e.mean
   local list = {}
   for i, rate in ipairs(o.rates or spread(found.rate, o.points)) do
     tell(i, o.rates and #o.rates or o.points)
-    list[i] = { rate = rate, served = serve.run(saturation.at(q, rate, answer, o.count)) }
+    list[i] = { rate = rate, served = ask(saturation.at(q, rate, answer, o.count)) }
   end
   tell()
   return list

@@ -164,20 +164,10 @@ local function complete(r, o, decode, prefill, latency, per_token)
   return r
 end
 
---- Simulates requests through serving engines, by the rules of the scheduler of vLLM (V1), SGLang or TensorRT-LLM.
----@param given table  the arguments of serving (tperf.question.serving_arguments), and
----  prefill    disaggregated serving: settings of the pool that computes prompts and sends their keys and values and
----             their first token to the decode pool: { strategy =, its axes, pp =, attention_dp =, replicas =,
----             system =, memory_utilization =, engine = { … }, step_time = }
----  decode     settings of the pool that decodes, the same fields as prefill
----  transfer   { latency =, per_token = }: seconds to send a prompt's keys and values to the decode pool (by default
----             those of the network between the pools; 0 with step_time)
----  engine     the engine's settings, in vLLM's words; those of other engines have theirs
----  load       how requests arrive; by default as in the list of requests
----@return tperf.served result
-function serve.run(given)
+-- As serve.run. kept: what a prepared question keeps.
+local function ask(given, kept)
   local o = check.record("tperf.serve", given, schema())
-  local decode, prefill = pool.of(o)
+  local decode, prefill = pool.of(o, kept)
   local latency, per_token = 0, 0
   if prefill then latency, per_token = pool.transfer(o, decode, prefill) end
   local requests = listed(o)
@@ -198,11 +188,24 @@ function serve.run(given)
   return r
 end
 
+--- Simulates requests through serving engines, by the rules of the scheduler of vLLM (V1), SGLang or TensorRT-LLM.
+---@param given table  the arguments of serving (tperf.question.serving_arguments), and
+---  prefill    disaggregated serving: settings of the pool that computes prompts and sends their keys and values and
+---             their first token to the decode pool: { strategy =, its axes, pp =, attention_dp =, replicas =,
+---             system =, memory_utilization =, engine = { … }, step_time = }
+---  decode     settings of the pool that decodes, the same fields as prefill
+---  transfer   { latency =, per_token = }: seconds to send a prompt's keys and values to the decode pool (by default
+---             those of the network between the pools; 0 with step_time)
+---  engine     the engine's settings, in vLLM's words; those of other engines have theirs
+---  load       how requests arrive; by default as in the list of requests
+---@return tperf.served result
+function serve.run(given) return ask(given) end
+
 --- The sizes of the axes of a deployment (one pool), those not given too.
 ---@param given table  the arguments of tperf.serve
 ---@return table<string, integer>
 function serve.sizes(given) return pool.sizes(check.record("tperf.serve", given, schema())) end
 
-questions.register("serve", serve.run)
+questions.register("serve", serve.run, ask)
 
 return serve

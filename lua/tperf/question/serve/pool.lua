@@ -173,7 +173,36 @@ local function made(o)
   local p, held = divided(o), nil
   if not o.step_time then o.steps, held = priced.steps(p, o) end
   check_engine(o.engine)
-  return { o = o, core = encode(o), held = held, gpus = o.rank_gpus * o.ranks * o.replicas }
+  return { o = o, core = encode(o), held = held, gpus = o.rank_gpus * o.ranks * o.replicas, strategy = p.strategy }
+end
+
+-- Arguments that pools do not depend on, but for their number of replicas.
+local LOADS <const> = { "load", "count", "seed", "slo", "keep", "threads", "router", "replicas" }
+
+-- A pool with the load and the replicas of other arguments.
+local function again(known, o)
+  local q, encoded, engine = {}, {}, {}
+  for name, value in next, known.o do q[name] = value end
+  for _, name in ipairs(LOADS) do q[name] = o[name] end
+  ranks.replicate(q, known.strategy)
+  for name, value in next, known.core do encoded[name] = value end
+  for name, value in next, known.core.engine do engine[name] = value end
+  encoded.engine, engine.replicas = engine, q.replicas
+  return { o = q, core = encoded, held = known.held, gpus = q.rank_gpus * q.ranks * q.replicas,
+    strategy = known.strategy }
+end
+
+-- The pool that decodes and prefills. held: what a prepared question keeps, that of the last arguments.
+local function alone(o, held)
+  if not held then return made(o) end
+  local rest = {}
+  for name, value in next, o do rest[name] = value end
+  for _, name in ipairs(LOADS) do rest[name] = nil end
+  local key = core.codec.identity(rest)
+  if held.key == key then return again(held.pool, o) end
+  local one = made(o)
+  held.key, held.pool = key, one
+  return one
 end
 
 -- The arguments of one of two pools: the common ones, overridden by its own.
@@ -189,13 +218,15 @@ local function with(o, mine)
 end
 
 --- The pools of checked arguments: the one that decodes, and the one that prefills for it, or nil.
-function pool.of(o)
+---@param o table
+---@param held table?  what a prepared question keeps
+function pool.of(o, held)
   if (o.prefill == nil) ~= (o.decode == nil) then
     check.fail("%s: 'prefill' and 'decode' go together: a pool for prompts, one for answers", WHAT)
   end
   if not o.prefill then
     if o.transfer then check.fail("%s: 'transfer' goes with 'prefill' and 'decode'", WHAT) end
-    local one = made(o)
+    local one = alone(o, held)
     o.host = one.o.host
     return one
   end

@@ -109,8 +109,19 @@ local function of_batch(s, own)
   return together, apart
 end
 
+--- Sets `replicas` in arguments that the sizes are set in, from those that were asked for.
+function ranks.replicate(o, s)
+  local sharing = o.sharing
+  if not o.attention_dp and o.replicas % sharing ~= 0 then
+    refusal.raise("%s: 'replicas' = %d must be a multiple of %d, the replicas over which %s spread%s the experts",
+      WHAT, o.replicas, sharing, said(s, o.own), said(s, o.own):find " and " and "" or "s")
+  end
+  o.replicas = (o.attention_dp and o.replicas or o.replicas // sharing) * o.apart
+end
+
 --- Sets in the arguments: `own`, the sizes of the strategy's axes; `sharing`, the replicas that share experts;
---- `rank_gpus`, the GPUs of a rank; `ranks` of a replica; and `replicas` of so many ranks.
+--- `rank_gpus`, the GPUs of a rank; `ranks` of a replica; `apart`, the replicas that sizes make of one; and `replicas`
+--- of so many ranks.
 ---@param o table  checked arguments of tperf.serve
 ---@param p table  a problem of tperf.question.infer.deployment, or ranks.unpriced
 function ranks.set(o, p)
@@ -127,14 +138,10 @@ function ranks.set(o, p)
     refusal.raise("%s: %s and 'attention_dp' = %d: the experts are spread over %d rank%s so; leave 'attention_dp' out, "
       .. "or the size", WHAT, said(s, own), o.attention_dp, sharing, sharing == 1 and "" or "s")
   end
-  if not o.attention_dp and o.replicas % sharing ~= 0 then
-    refusal.raise("%s: 'replicas' = %d must be a multiple of %d, the replicas over which %s spread%s the experts",
-      WHAT, o.replicas, sharing, said(s, own), said(s, own):find " and " and "" or "s")
-  end
   local together, apart = of_batch(s, own)
-  o.own, o.sharing, o.ranks = own, sharing, sharing * together
+  o.own, o.sharing, o.ranks, o.apart = own, sharing, sharing * together, apart
   o.rank_gpus = gpus // (together * apart) * o.pp
-  o.replicas = (o.attention_dp and o.replicas or o.replicas // sharing) * apart
+  ranks.replicate(o, s)
 end
 
 --- The sharding of the layers, as text for a cache key.

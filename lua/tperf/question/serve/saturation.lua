@@ -2,6 +2,7 @@
 local check = require "tperf.base.check"
 local drawn = require "tperf.question.serve.load"
 local progress = require "tperf.base.progress"
+local questions = require "tperf.question.ranks.questions"
 local refusal = require "tperf.base.refusal"
 local serve = require "tperf.question.serve"
 local units = require "tperf.base.units"
@@ -69,11 +70,12 @@ function saturation.at(q, rate, answer, count)
 end
 
 --- The result for requests served one at a time.
-function saturation.lone(q)
+---@param ask? function  tperf.serve, prepared
+function saturation.lone(q, ask)
   local one = copy(q)
   one.load, one.requests = { concurrency = 1 }, some_of(q.requests, LONE)
   one.count = not q.requests and LONE or nil
-  return serve.run(one)
+  return (ask or serve.run)(one)
 end
 
 -- Why a run at this load does not keep the limits.
@@ -91,16 +93,18 @@ end
 ---@param tolerance number part of the rate
 ---@param count integer
 ---@param tell function?   called after each run
+---@param ask? function     tperf.serve, prepared
 ---@return table result  of tperf.saturation
-function saturation.find(q, tolerance, count, tell)
-  local lone, runs = saturation.lone(q), 1
+function saturation.find(q, tolerance, count, tell, ask)
+  ask = ask or questions.prepared(serve.run)
+  local lone, runs = saturation.lone(q, ask), 1
   if lone.slo_met == false then
     return { rate = 0, runs = 1, reason = too_slow("one after the other,", lone) }
   end
   if not lone.e2e then return { rate = 0, runs = 1, reason = "every request is rejected" } end
   local low, best, high, last = 0, lone, nil, nil
   local function try(rate)
-    last = serve.run(saturation.at(q, rate, lone.e2e.mean, count))
+    last = ask(saturation.at(q, rate, lone.e2e.mean, count))
     runs = runs + 1
     if tell then tell(runs) end
     if saturation.holds(last) then low, best = rate, last else high = rate end
@@ -117,8 +121,9 @@ function saturation.find(q, tolerance, count, tell)
 end
 
 --- saturation.find's result as plain data: { rate, answer, reason }; the reason may be that of a refusal.
-function saturation.attempt(q, tolerance, count)
-  local found, why = refusal.attempt(saturation.find, q, tolerance, count)
+---@param ask? function  tperf.serve, prepared
+function saturation.attempt(q, tolerance, count, ask)
+  local found, why = refusal.attempt(saturation.find, q, tolerance, count, nil, ask)
   return found and { rate = found.rate, answer = found.answer, reason = found.reason } or { rate = 0, reason = why }
 end
 
