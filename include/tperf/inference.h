@@ -55,9 +55,8 @@ typedef struct tperf_cache {
     double state_bytes; // independent of the length
 } tperf_cache;
 
-// What the ops of one question's workloads cost on its machine: neither placements nor the memory that is kept free
-// change it, and another question of the same workloads need not price them again.
-typedef struct tperf_inference_memo tperf_inference_memo;
+// Memory for what the ops of one question's workloads cost on its machine, which all placements share.
+typedef struct tperf_inference_scratch tperf_inference_scratch;
 
 // A model served by one replica of pp stages. Prompts are prefilled `prefill_batch` at a time; `batch` sequences decode
 // at a time, in `microbatches` of micro_batch that follow each other through the stages (a smaller last one is priced
@@ -72,10 +71,9 @@ typedef struct tperf_inference {
     const tperf_workload *single;   // a step of one sequence with one key, for its working memory
     const tperf_cache *caches;      // [kinds of layer]
     int64_t batch, prefill_batch, micro_batch, microbatches;
-    int64_t prompt, generate; // tokens
-    double reserved;          // fraction of the HBM that is kept free
-    // Of tperf_inference_memo_size bytes, 0 before the first question, for questions with the same pipeline and workloads.
-    tperf_inference_memo *known;
+    int64_t prompt, generate;         // tokens
+    double reserved;                  // fraction of the HBM that is kept free
+    tperf_inference_scratch *scratch; // tperf_inference_scratch_size bytes, all 0
 } tperf_inference;
 
 // Seconds; the parts add up to time.
@@ -100,7 +98,7 @@ typedef struct tperf_inference_result {
     double max_batch; // the largest batch that fits; 0: not even one sequence does
 } tperf_inference_result;
 
-size_t tperf_inference_memo_size(const tperf_inference *serving);
+size_t tperf_inference_scratch_size(const tperf_inference *serving);
 
 tperf_inference_result tperf_infer(const tperf_inference *serving);
 

@@ -3,7 +3,8 @@
 #ifndef TPERF_PLAN_EXPOSURE_H
 #define TPERF_PLAN_EXPOSURE_H
 
-#include "plan/lanes.h"
+#include "base/inlined.h"
+#include "base/minmax.h"
 #include "tperf/plan.h"
 
 // The layers of a stage by section, without empty sections.
@@ -36,58 +37,43 @@ tperf_layer_counts_at(const tperf_layer_counts *known, const tperf_pipeline *pip
 // The cover of a layer's exchanges with replicas: seconds of its passes that they may overlap, and the fraction of an
 // exchange's seconds by which it slows such a pass. once: seconds of its own collectives, once an iteration.
 typedef struct tperf_cover {
-    tperf_lanes forward, backward, slows_forward, slows_backward, once; // the same in every lane
+    double forward, backward, slows_forward, slows_backward, once;
 } tperf_cover;
 
-// The exposures of one section or of a stage, of TPERF_LANES candidates.
-typedef struct tperf_exposures {
-    tperf_lanes gather, reduce, hidden_gather, hidden_reduce, first_gather, first_reduce, update;
-} tperf_exposures;
-
-// Exchanges of a layer with replicas.
-typedef struct tperf_exchanging {
-    tperf_lanes gather, reduce, update;
-} tperf_exchanging;
-
 // bucket: the number of layers in a bucket.
-TPERF_INLINED tperf_exposures tperf_exposures_at(const tperf_exchanging *x, const tperf_cover *c,
-                                                 double bucket, bool gather_in_step,
-                                                 double optimizer) {
-    tperf_lanes gather = tperf_lanes_larger(x->gather - c->forward, c->slows_forward * x->gather);
-    tperf_lanes reduce = tperf_lanes_larger(x->reduce - c->backward, c->slows_backward * x->reduce);
-    tperf_exposures e = {.gather = gather,
-                         .reduce = reduce,
-                         .hidden_gather = x->gather - gather,
-                         .hidden_reduce = x->reduce - reduce,
-                         .update = x->update + c->once};
+TPERF_INLINED tperf_exposure tperf_exposures_at(const tperf_exchange *x, const tperf_cover *c,
+                                                double bucket, bool gather_in_step,
+                                                double optimizer) {
+    double gather = tperf_larger(x->gather - c->forward, c->slows_forward * x->gather);
+    double reduce = tperf_larger(x->reduce - c->backward, c->slows_backward * x->reduce);
+    tperf_exposure e = {.gather = gather,
+                        .reduce = reduce,
+                        .hidden_gather = x->gather - gather,
+                        .hidden_reduce = x->reduce - reduce,
+                        .update = x->update + c->once};
     e.first_gather = bucket * e.hidden_gather;
     e.first_reduce = bucket * e.hidden_reduce;
-    if (gather_in_step)
-        e.first_gather = tperf_lanes_larger(e.first_gather - optimizer, tperf_lanes_of(0));
+    if (gather_in_step) e.first_gather = tperf_larger(e.first_gather - optimizer, 0);
     return e;
 }
 
-// simple: no bucket of a section that leads a stage exceeds one layer; the leading part is then at most what the stage
-// hides.
-TPERF_INLINED tperf_exposures tperf_counted_exposures(const tperf_layer_counts *counts,
-                                                      const tperf_exposures *sections,
-                                                      bool simple) {
-    const tperf_exposures *first = &sections[counts->leading];
-    tperf_lanes none = tperf_lanes_of(0);
-    tperf_exposures sum = {none, none, none, none, first->first_gather, first->first_reduce, none};
+// The leading part is at most what the stage hides.
+TPERF_INLINED tperf_exposure tperf_counted_exposures(const tperf_layer_counts *counts,
+                                                     const tperf_exposure *sections) {
+    const tperf_exposure *first = &sections[counts->leading];
+    double none = 0;
+    tperf_exposure sum = {none, none, none, none, first->first_gather, first->first_reduce, none};
     for (int i = 0; i < counts->n; i++) {
-        const tperf_exposures *e = &sections[counts->parts[i].section];
+        const tperf_exposure *e = &sections[counts->parts[i].section];
         double layers = counts->parts[i].layers;
         sum.gather += layers * e->gather;
         sum.reduce += layers * e->reduce;
         sum.update += layers * e->update;
-        if (simple) continue;
         sum.hidden_gather += layers * e->hidden_gather;
         sum.hidden_reduce += layers * e->hidden_reduce;
     }
-    if (simple) return sum;
-    sum.first_gather = tperf_lanes_smaller(sum.first_gather, sum.hidden_gather);
-    sum.first_reduce = tperf_lanes_smaller(sum.first_reduce, sum.hidden_reduce);
+    sum.first_gather = tperf_smaller(sum.first_gather, sum.hidden_gather);
+    sum.first_reduce = tperf_smaller(sum.first_reduce, sum.hidden_reduce);
     return sum;
 }
 
@@ -99,18 +85,18 @@ typedef struct tperf_layer_time {
     double hidden;         // seconds saved if overlapped passes hide each other's expert exchanges
 } tperf_layer_time;
 
-// What the parts of an iteration are multiples of, in every lane; seconds of the optimizer step.
+// What the parts of an iteration are multiples of; seconds of the optimizer step.
 typedef struct tperf_multiples {
-    tperf_lanes chunks, bubble_forward, bubble_backward, bubble_weight, optimizer;
+    double chunks, bubble_forward, bubble_backward, bubble_weight, optimizer;
     // A weight gradient that fills a wait counts no longer than the pass that the device waits for: an input gradient or,
     // unless pairs of both overlap, a forward pass (docs/model.md section 6.1).
     bool fills_backward, fills_forward;
     // Messages that passes wait for, and those beside passes; of these the seconds of the host's calls, and the part of
     // the rest by which they slow the kernels.
-    tperf_lanes messages, beside, calls, share;
-    bool travels;     // TPERF_SENT_BESIDE_PASSES
-    tperf_lanes ways; // then: messages on the critical path
-    tperf_lanes late; // then: messages that may reach a steady pass late
+    double messages, beside, calls, share;
+    bool travels; // TPERF_SENT_BESIDE_PASSES
+    double ways;  // then: messages on the critical path
+    double late;  // then: messages that may reach a steady pass late
 } tperf_multiples;
 
 // Shared by all placements of a candidate.
@@ -125,7 +111,7 @@ typedef struct tperf_terms {
     double work; // of the busiest stage, if times are given
     bool gathers_each, reduces_each;
     // Exposed exchanges of a chunk per iteration: gathers, reductions.
-    tperf_lanes gathers, reduces;
+    double gathers, reduces;
     tperf_multiples multiples;
     double optimizer;
 } tperf_terms;
@@ -136,7 +122,7 @@ void tperf_terms_init(tperf_terms *terms, const tperf_candidate *candidate, cons
 // The stage that waits longest for its replicas: seconds per iteration, and the part that every micro-batch's passes
 // wait.
 typedef struct tperf_waiting {
-    tperf_lanes time, each_forward, each_backward;
+    double time, each_forward, each_backward;
 } tperf_waiting;
 
 // A stage that may wait. mirror: NULL, or the counts that every other micro-batch passes instead. slack: seconds by
@@ -149,36 +135,35 @@ typedef struct tperf_waiter {
 // Makes *worst the wait of a stage, where it waits longer; returns where it does. Weights are gathered once, or for every micro-batch if they are sharded (ZeRO 3); likewise gradients (ZeRO 2). Only a device's
 // first chunk waits for a single exchange: the other chunks' weights travel while it works, and their gradients are
 // complete before its own. waits_each: tperf_waits_each.
-TPERF_INLINED tperf_lane_choice tperf_wait_longer(tperf_waiting *worst, const tperf_terms *terms,
-                                                  tperf_waiter stage,
-                                                  const tperf_exposures *sections, bool simple,
-                                                  bool waits_each) {
-    tperf_exposures e = tperf_counted_exposures(stage.counts, sections, simple);
+TPERF_INLINED bool tperf_wait_longer(tperf_waiting *worst, const tperf_terms *terms,
+                                     tperf_waiter stage, const tperf_exposure *sections,
+                                     bool waits_each) {
+    tperf_exposure e = tperf_counted_exposures(stage.counts, sections);
     if (stage.mirror) {
-        tperf_exposures other = tperf_counted_exposures(stage.mirror, sections, simple);
+        tperf_exposure other = tperf_counted_exposures(stage.mirror, sections);
         if (terms->gathers_each) e.gather = (e.gather + other.gather) / 2;
         if (terms->reduces_each) e.reduce = (e.reduce + other.reduce) / 2;
     }
-    tperf_lanes gather = terms->gathers * e.gather, reduce = terms->reduces * e.reduce;
-    tperf_lanes each = tperf_lanes_of(0), once = e.first_gather + e.first_reduce + e.update;
+    double gather = terms->gathers * e.gather, reduce = terms->reduces * e.reduce;
+    double each = 0, once = e.first_gather + e.first_reduce + e.update;
     if (!waits_each) {
-        tperf_lanes all = once + gather + reduce;
-        tperf_lane_choice later = all > worst->time;
-        worst->time = tperf_lanes_larger(all, worst->time);
+        double all = once + gather + reduce;
+        bool later = all > worst->time;
+        worst->time = tperf_larger(all, worst->time);
         return later;
     }
     *(terms->gathers_each ? &each : &once) += gather;
     *(terms->reduces_each ? &each : &once) += reduce;
-    tperf_lanes time = tperf_lanes_larger(each - stage.slack, tperf_lanes_of(0)) + once;
-    tperf_lane_choice longer = time > worst->time;
-    worst->each_forward = tperf_lanes_choose(longer, e.gather, worst->each_forward);
-    worst->each_backward = tperf_lanes_choose(longer, e.reduce, worst->each_backward);
-    worst->time = tperf_lanes_choose(longer, time, worst->time);
+    double time = tperf_larger(each - stage.slack, 0) + once;
+    bool longer = time > worst->time;
+    worst->each_forward = longer ? e.gather : worst->each_forward;
+    worst->each_backward = longer ? e.reduce : worst->each_backward;
+    worst->time = longer ? time : worst->time;
     return longer;
 }
 
 TPERF_INLINED tperf_waiting tperf_no_waiting(void) {
-    return (tperf_waiting){tperf_lanes_of(0), tperf_lanes_of(0), tperf_lanes_of(0)};
+    return (tperf_waiting){0, 0, 0};
 }
 
 // Whether passes wait for exchanges of their own micro-batch.
@@ -188,8 +173,8 @@ static inline bool tperf_waits_each(const tperf_terms *terms) {
 
 // Leaves the parts that every micro-batch's passes wait only where they do.
 TPERF_INLINED void tperf_wait_each(tperf_waiting *worst, const tperf_terms *terms) {
-    if (!terms->gathers_each) worst->each_forward = tperf_lanes_of(0);
-    if (!terms->reduces_each) worst->each_backward = tperf_lanes_of(0);
+    if (!terms->gathers_each) worst->each_forward = 0;
+    if (!terms->reduces_each) worst->each_backward = 0;
 }
 
 // The number of overlapped pairs. A pair belongs to one chunk.
@@ -237,10 +222,10 @@ static inline double tperf_hidden_of(const tperf_terms *terms, const tperf_pass_
     return pairs * sums->saved / terms->chunks;
 }
 
-// What placements with equal layer costs share, of the parts of an iteration, in every lane.
+// What placements with equal layer costs share, of the parts of an iteration.
 typedef struct tperf_beat {
-    tperf_lanes work, hidden;
-    tperf_lanes forward, backward,
+    double work, hidden;
+    double forward, backward,
         weight; // of the other stages; backward: of the input alone, if passes are split
 } tperf_beat;
 
@@ -248,63 +233,61 @@ typedef struct tperf_beat {
 TPERF_INLINED tperf_beat tperf_beat_of(const tperf_terms *terms, const tperf_pass_sums *sums,
                                        double hidden) {
     return (tperf_beat){
-        .work =
-            tperf_lanes_of(terms->microbatches * sums->passes + tperf_split_wait_of(terms, sums)),
-        .forward = tperf_lanes_of(sums->forward),
-        .backward =
-            tperf_lanes_of(tperf_splits_passes(terms->pipeline) ? sums->input : sums->backward),
-        .hidden = tperf_lanes_of(hidden),
-        .weight = tperf_lanes_of(sums->weight),
+        .work = terms->microbatches * sums->passes + tperf_split_wait_of(terms, sums),
+        .forward = sums->forward,
+        .backward = tperf_splits_passes(terms->pipeline) ? sums->input : sums->backward,
+        .hidden = hidden,
+        .weight = sums->weight,
     };
 }
 
 // The parts of an iteration that add up to its time: those of its beat and the optimizer step, and these.
 typedef struct tperf_parts {
-    tperf_lanes data_comm, pipeline_comm, bubble;
-    tperf_lanes hop;     // tperf_iteration's
-    tperf_lanes late;    // of pipeline_comm
-    tperf_lanes filling; // seconds of each weight gradient of the bubble
+    double data_comm, pipeline_comm, bubble;
+    double hop;     // tperf_iteration's
+    double late;    // of pipeline_comm
+    double filling; // seconds of each weight gradient of the bubble
 } tperf_parts;
 
 // What a pass keeps of a message that travels beside others: the host's calls, and the kernels that the rest slows; and
 // what is on the way between the end of the pass and the start of the next stage's.
 typedef struct tperf_sent {
-    tperf_lanes kept, way;
+    double kept, way;
 } tperf_sent;
 
-TPERF_INLINED tperf_sent tperf_sent_of(tperf_lanes hop, tperf_lanes calls, tperf_lanes share) {
-    calls = tperf_lanes_smaller(hop, calls);
-    tperf_lanes way = hop - calls;
+TPERF_INLINED tperf_sent tperf_sent_of(double hop, double calls, double share) {
+    calls = tperf_smaller(hop, calls);
+    double way = hop - calls;
     return (tperf_sent){calls + share * way, way};
 }
 
 // Seconds by which a message reaches a steady pass of interleaved chunks late: it travels beside another pass, the
 // shorter of the two kinds.
-TPERF_INLINED tperf_lanes tperf_late_by(const tperf_multiples *multiples, const tperf_beat *beat,
-                                        tperf_sent sent) {
-    tperf_lanes shorter = tperf_lanes_smaller(beat->forward, beat->backward) / multiples->chunks;
-    return tperf_lanes_larger(sent.way - (shorter + sent.kept), tperf_lanes_of(0));
+TPERF_INLINED double tperf_late_by(const tperf_multiples *multiples, const tperf_beat *beat,
+                                   tperf_sent sent) {
+    double shorter = tperf_smaller(beat->forward, beat->backward) / multiples->chunks;
+    return tperf_larger(sent.way - (shorter + sent.kept), 0);
 }
 
 // hop: seconds of a message between stages. Without messages and exchanges with replicas (waiting and hop are 0), the
 // whole is a lower bound for every placement, to the last bit, since terms are added in the same order and rounding is
 // monotonic.
 TPERF_INLINED tperf_parts tperf_parts_of(const tperf_multiples *multiples, const tperf_beat *beat,
-                                         const tperf_waiting *waiting, tperf_lanes hop) {
+                                         const tperf_waiting *waiting, double hop) {
     tperf_sent sent = tperf_sent_of(hop, multiples->calls, multiples->share);
-    tperf_lanes pipeline_comm = multiples->messages * hop + multiples->beside * sent.kept;
-    tperf_lanes late = tperf_lanes_of(0);
+    double pipeline_comm = multiples->messages * hop + multiples->beside * sent.kept;
+    double late = 0;
     if (multiples->travels) {
         late = multiples->late * tperf_late_by(multiples, beat, sent);
         pipeline_comm += multiples->ways * sent.way + late;
         hop = sent.kept;
     }
     hop *= multiples->chunks;
-    tperf_lanes forward = beat->forward + waiting->each_forward + hop;
-    tperf_lanes backward = beat->backward + waiting->each_backward + hop;
-    tperf_lanes filling = beat->weight;
-    if (multiples->fills_backward) filling = tperf_lanes_smaller(filling, backward);
-    if (multiples->fills_forward) filling = tperf_lanes_smaller(filling, forward);
+    double forward = beat->forward + waiting->each_forward + hop;
+    double backward = beat->backward + waiting->each_backward + hop;
+    double filling = beat->weight;
+    if (multiples->fills_backward) filling = tperf_smaller(filling, backward);
+    if (multiples->fills_forward) filling = tperf_smaller(filling, forward);
     return (tperf_parts){
         .data_comm = waiting->time,
         .pipeline_comm = pipeline_comm,
@@ -316,8 +299,8 @@ TPERF_INLINED tperf_parts tperf_parts_of(const tperf_multiples *multiples, const
     };
 }
 
-TPERF_INLINED tperf_lanes tperf_whole(const tperf_multiples *multiples, const tperf_beat *beat,
-                                      const tperf_parts *p) {
+TPERF_INLINED double tperf_whole(const tperf_multiples *multiples, const tperf_beat *beat,
+                                 const tperf_parts *p) {
     return beat->work + p->bubble + p->data_comm + p->pipeline_comm + multiples->optimizer -
            beat->hidden;
 }

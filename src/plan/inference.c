@@ -59,11 +59,7 @@ typedef struct added {
 } added;
 
 // What all placements share.
-struct tperf_inference_memo {
-    tperf_system system; // for which the ops are priced, as are rules and software
-    tperf_rules rules;
-    tperf_software software;
-    bool priced;
+struct tperf_inference_scratch {
     const tperf_inference *serving; // of the current question
     int n_sections;
     double *passes;          // how often each stage passes each section: stage by stage
@@ -75,7 +71,7 @@ struct tperf_inference_memo {
     added *added;                // of the part that is filled
     size_t n_added;
 };
-typedef tperf_inference_memo shared;
+typedef tperf_inference_scratch shared;
 
 static void add_cost(cost *sum, const cost *one, double times) {
     sum->compute += times * one->compute;
@@ -398,12 +394,12 @@ static room room_of(const tperf_inference *s) {
     return r;
 }
 
-size_t tperf_inference_memo_size(const tperf_inference *serving) {
+size_t tperf_inference_scratch_size(const tperf_inference *serving) {
     room r = room_of(serving);
     size_t others = r.prefill + r.decode + KNOWN_STEPS * r.varying;
     size_t numbers = r.stages * (r.sections + r.trips) + r.sections;
-    return sizeof(tperf_inference_memo) + others * sizeof(priced_op) + r.longest * sizeof(added) +
-           numbers * sizeof(double);
+    return sizeof(tperf_inference_scratch) + others * sizeof(priced_op) +
+           r.longest * sizeof(added) + numbers * sizeof(double);
 }
 
 static double *take(double **numbers, size_t n) {
@@ -437,31 +433,20 @@ static void divide(shared *p) {
 
 static void prepare(shared *p) {
     const tperf_inference *s = p->serving;
-    p->system = *s->on.system;
-    p->rules = *s->on.rules;
-    p->software = *s->on.software;
     p->n_sections = s->prefill->n_kinds + 2;
     p->n_steps = 0;
     divide(p);
     count_passes(p);
     add_ops(p, &p->prefill, NULL, 0);
-    p->priced = true;
     if (!s->decode) return;
     p->fixed.workload = s->decode->workloads[0];
     add_ops(p, &p->fixed, s->decode->varying, s->decode->n_varying);
 }
 
-static bool is_known(const shared *p) {
-    const tperf_platform *on = &p->serving->on;
-    return p->priced && memcmp(&p->system, on->system, sizeof p->system) == 0 &&
-           memcmp(&p->rules, on->rules, sizeof p->rules) == 0 &&
-           memcmp(&p->software, on->software, sizeof p->software) == 0;
-}
-
 tperf_inference_result tperf_infer(const tperf_inference *serving) {
-    shared *p = serving->known;
+    shared *p = serving->scratch;
     p->serving = serving;
-    if (!is_known(p)) prepare(p);
+    prepare(p);
     tperf_inference_result service = {0};
     tperf_inference_hold(serving, &service);
     place(p, &service);

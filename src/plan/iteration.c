@@ -106,9 +106,8 @@ tperf_cover tperf_cover_of(const tperf_job *job, const tperf_layer_cost *cost, b
     double share = tperf_comm_share(&(tperf_comm){0}, &job->on);
     double forward = window_of(&cost->forward, job, one_domain, t->gather_overlap),
            backward = window_of(&cost->backward, job, one_domain, t->reduce_overlap);
-    return (tperf_cover){
-        tperf_lanes_of(forward), tperf_lanes_of(backward), tperf_lanes_of(forward > 0 ? share : 0),
-        tperf_lanes_of(backward > 0 ? share : 0), tperf_lanes_of(cost->backward.once)};
+    return (tperf_cover){forward, backward, forward > 0 ? share : 0, backward > 0 ? share : 0,
+                         cost->backward.once};
 }
 
 double tperf_window(const tperf_job *job, double overlap) {
@@ -122,26 +121,6 @@ double tperf_layers_of_bucket(const tperf_candidate *candidate, const tperf_job 
     if (!(t->bucket > 0) || !(all > 0)) return 1;
     double replicas = (double)tperf_grid_shards(&workload->grid, candidate->sizes, false);
     return larger(t->bucket, t->bucket_each * replicas) / all;
-}
-
-// The same in every lane.
-static void spread(tperf_exposures *lanes, const tperf_exposure *sections,
-                   const tperf_workload *workload) {
-    for (int i = 0; i < workload->n_kinds + 2; i++) {
-        const tperf_exposure *e = &sections[i];
-        lanes[i] =
-            (tperf_exposures){tperf_lanes_of(e->gather),        tperf_lanes_of(e->reduce),
-                              tperf_lanes_of(e->hidden_gather), tperf_lanes_of(e->hidden_reduce),
-                              tperf_lanes_of(e->first_gather),  tperf_lanes_of(e->first_reduce),
-                              tperf_lanes_of(e->update)};
-    }
-}
-
-static tperf_exposure first_lane(const tperf_exposures *e) {
-    return (tperf_exposure){TPERF_LANE(e->gather, 0),        TPERF_LANE(e->reduce, 0),
-                            TPERF_LANE(e->hidden_gather, 0), TPERF_LANE(e->hidden_reduce, 0),
-                            TPERF_LANE(e->first_gather, 0),  TPERF_LANE(e->first_reduce, 0),
-                            TPERF_LANE(e->update, 0)};
 }
 
 static bool in_one_domain(const tperf_candidate *candidate, const tperf_job *job,
@@ -159,12 +138,8 @@ void tperf_exposures_of(const tperf_plan *plan, const tperf_exchange *exchanges,
         tperf_cover cover = tperf_cover_of(plan->job, &plan->costs[i], one_domain);
         double bucket =
             tperf_layers_of_bucket(plan->candidate, plan->job, plan->workload, &plan->costs[i]);
-        tperf_exchanging x = {tperf_lanes_of(exchanges[i].gather),
-                              tperf_lanes_of(exchanges[i].reduce),
-                              tperf_lanes_of(exchanges[i].update)};
-        tperf_exposures e =
-            tperf_exposures_at(&x, &cover, bucket, plan->job->training->gather_in_step, optimizer);
-        sections[i] = first_lane(&e);
+        sections[i] = tperf_exposures_at(&exchanges[i], &cover, bucket,
+                                         plan->job->training->gather_in_step, optimizer);
     }
     double tied = tperf_tied_time_of(plan);
     for (int end = plan->workload->n_kinds; end < plan->workload->n_kinds + 2; end++)
@@ -174,24 +149,21 @@ void tperf_exposures_of(const tperf_plan *plan, const tperf_exchange *exchanges,
 tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_workload *workload,
                                     const tperf_exposure *sections) {
     tperf_layer_counts counts = tperf_layer_counts_of(stage, workload, TPERF_ALL_SECTIONS);
-    tperf_exposures lanes[TPERF_SECTIONS_MAX];
-    spread(lanes, sections, workload);
-    tperf_exposures e = tperf_counted_exposures(&counts, lanes, false);
-    return first_lane(&e);
+    return tperf_counted_exposures(&counts, sections);
 }
 
-static tperf_lanes message_calls(const tperf_job *job) {
-    return tperf_lanes_of(tperf_message_calls_time(&job->on));
+static double message_calls(const tperf_job *job) {
+    return tperf_message_calls_time(&job->on);
 }
 
 // The part of a message beside a pass by which it slows the kernels.
-static tperf_lanes message_share(const tperf_job *job) {
-    return tperf_lanes_of(tperf_comm_share(&(tperf_comm){0}, &job->on));
+static double message_share(const tperf_job *job) {
+    return tperf_comm_share(&(tperf_comm){0}, &job->on);
 }
 
 tperf_message tperf_message_of(const tperf_pipeline *pipeline, const tperf_job *job, double hop) {
-    tperf_sent sent = tperf_sent_of(tperf_lanes_of(hop), message_calls(job), message_share(job));
-    double kept = TPERF_LANE(sent.kept, 0);
+    tperf_sent sent = tperf_sent_of(hop, message_calls(job), message_share(job));
+    double kept = sent.kept;
     switch (tperf_sending_of(pipeline, job->training)) {
     case TPERF_SENT_IN_PASSES:
         return (tperf_message){hop, 2 * hop, 0};
@@ -202,7 +174,7 @@ tperf_message tperf_message_of(const tperf_pipeline *pipeline, const tperf_job *
     case TPERF_SENT_BESIDE_PASSES:
         break;
     }
-    return (tperf_message){kept, 2 * kept, TPERF_LANE(sent.way, 0)};
+    return (tperf_message){kept, 2 * kept, sent.way};
 }
 
 // Sets how a device's messages add up in an iteration.
@@ -215,13 +187,12 @@ static void set_messages(tperf_multiples *multiples, const tperf_pipeline *pipel
     if (sending == TPERF_SENT_BESIDE_PAIRS) beside = paired;
     if (sending == TPERF_SENT_BESIDE_PASSES) beside = all;
     multiples->travels = sending == TPERF_SENT_BESIDE_PASSES;
-    multiples->messages = tperf_lanes_of(all - beside);
-    multiples->beside = tperf_lanes_of(beside);
+    multiples->messages = all - beside;
+    multiples->beside = beside;
     multiples->calls = message_calls(job);
     multiples->share = message_share(job);
-    multiples->ways = tperf_lanes_of(pipeline->ways);
-    multiples->late =
-        tperf_lanes_of((microbatches - (double)pipeline->min_microbatches) * (chunks - 1));
+    multiples->ways = pipeline->ways;
+    multiples->late = (microbatches - (double)pipeline->min_microbatches) * (chunks - 1);
 }
 
 void tperf_terms_init(tperf_terms *terms, const tperf_candidate *candidate, const tperf_job *job,
@@ -240,15 +211,15 @@ void tperf_terms_init(tperf_terms *terms, const tperf_candidate *candidate, cons
         .chunks = chunks,
         .gathers_each = gathers_each,
         .reduces_each = reduces_each,
-        .gathers = tperf_lanes_of(gathers_each ? microbatches : 1 / chunks),
-        .reduces = tperf_lanes_of(reduces_each ? microbatches : 1 / chunks),
-        .multiples = {.chunks = tperf_lanes_of(chunks),
-                      .bubble_forward = tperf_lanes_of(pipeline->bubble_forward),
-                      .bubble_backward = tperf_lanes_of(pipeline->bubble_backward),
-                      .bubble_weight = tperf_lanes_of(pipeline->bubble_weight_grad),
+        .gathers = gathers_each ? microbatches : 1 / chunks,
+        .reduces = reduces_each ? microbatches : 1 / chunks,
+        .multiples = {.chunks = chunks,
+                      .bubble_forward = pipeline->bubble_forward,
+                      .bubble_backward = pipeline->bubble_backward,
+                      .bubble_weight = pipeline->bubble_weight_grad,
                       .fills_backward = fills,
                       .fills_forward = fills && !tperf_overlaps_passes(pipeline),
-                      .optimizer = tperf_lanes_of(optimizer)},
+                      .optimizer = optimizer},
         .optimizer = optimizer,
     };
     set_messages(&terms->multiples, pipeline, job, microbatches);
@@ -329,8 +300,8 @@ static double hidden_host(const tperf_plan *plan, const tperf_layer_time *times,
 static double used_slack(const tperf_terms *terms, const tperf_stage *stage,
                          const tperf_waiting *waits) {
     double slack = tperf_slack_of(terms, (size_t)(stage - terms->pipeline->stages));
-    tperf_lanes each = waits->each_forward + waits->each_backward;
-    return smaller(slack, terms->microbatches * TPERF_LANE(each, 0));
+    double each = waits->each_forward + waits->each_backward;
+    return smaller(slack, terms->microbatches * each);
 }
 
 tperf_iteration tperf_iteration_of(const tperf_plan *plan) {
@@ -347,48 +318,46 @@ tperf_iteration tperf_iteration_of(const tperf_plan *plan) {
     tperf_pipeline_time pipeline = tperf_pipeline_time_of(&of);
     tperf_exchange_times(plan, exchanges);
     tperf_exposures_of(plan, exchanges, terms.optimizer, sections);
-    tperf_exposures lanes[TPERF_SECTIONS_MAX];
-    spread(lanes, sections, plan->workload);
     const tperf_stage *longest;
     tperf_pass_sums sums = tperf_pass_sums_of(&pipeline);
     tperf_terms_times(&terms, times, &sums);
-    tperf_waiting waits = tperf_waiting_of(&terms, lanes, false, true, &longest);
+    tperf_waiting waits = tperf_waiting_of(&terms, sections, true, &longest);
     double hop =
         tperf_hop_time(plan->candidate, plan->job, tperf_hop_times(plan->job, plan->workload));
     double hidden = tperf_hidden_of(&terms, &sums);
     tperf_beat beat = tperf_beat_of(&terms, &sums, hidden);
-    tperf_parts p = tperf_parts_of(&terms.multiples, &beat, &waits, tperf_lanes_of(hop));
+    tperf_parts p = tperf_parts_of(&terms.multiples, &beat, &waits, hop);
     double microbatches = (double)plan->candidate->microbatches, flops;
     tperf_pass_cost busy = breakdown_of_stage(plan->candidate->pipeline, pipeline.busiest,
                                               plan->workload, plan->costs, &flops);
-    tperf_lanes whole = tperf_whole(&terms.multiples, &beat, &p);
+    double whole = tperf_whole(&terms.multiples, &beat, &p);
     double host = hidden_host(plan, times, &pipeline, &busy, hidden);
     return (tperf_iteration){
-        .time = TPERF_LANE(whole, 0),
+        .time = whole,
         .compute = microbatches * busy.compute,
         .memory = microbatches * busy.exposed_memory,
         .tensor_comm = microbatches * busy.comm - (hidden - host),
-        .data_comm = TPERF_LANE(p.data_comm, 0),
-        .pipeline_comm = TPERF_LANE(p.pipeline_comm, 0),
-        .bubble = TPERF_LANE(p.bubble, 0),
+        .data_comm = p.data_comm,
+        .pipeline_comm = p.pipeline_comm,
+        .bubble = p.bubble,
         .host = microbatches * pipeline.busy.host - host + tperf_split_wait_of(&terms, &sums),
         .optimizer = terms.optimizer,
         .offload = microbatches * busy.offload,
         .flops =
             microbatches * average_flops(plan->candidate->pipeline, plan->workload, plan->costs),
         .pipeline = pipeline,
-        .hop = TPERF_LANE(p.hop, 0),
-        .messages = TPERF_LANE(terms.multiples.messages, 0),
-        .beside = TPERF_LANE(terms.multiples.beside, 0),
-        .late = TPERF_LANE(p.late, 0),
+        .hop = p.hop,
+        .messages = terms.multiples.messages,
+        .beside = terms.multiples.beside,
+        .late = p.late,
         .hidden = hidden,
-        .each_forward = TPERF_LANE(waits.each_forward, 0),
-        .each_backward = TPERF_LANE(waits.each_backward, 0),
+        .each_forward = waits.each_forward,
+        .each_backward = waits.each_backward,
         .waiting = longest,
         .slack = longest ? used_slack(&terms, longest, &waits) : 0,
         .pairs = tperf_pairs_of(terms.pipeline, terms.microbatches),
         .split = tperf_split_of(terms.pipeline, terms.microbatches),
-        .filling = TPERF_LANE(p.filling, 0),
+        .filling = p.filling,
     };
 }
 

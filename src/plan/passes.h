@@ -134,8 +134,8 @@ static inline double tperf_slack_of(const tperf_terms *terms, size_t i) {
 
 // *longest, unless NULL: the first candidate's stage; NULL if none waits.
 TPERF_INLINED tperf_waiting tperf_waiting_of(const tperf_terms *terms,
-                                             const tperf_exposures *sections, bool simple,
-                                             bool waits_each, const tperf_stage **longest) {
+                                             const tperf_exposure *sections, bool waits_each,
+                                             const tperf_stage **longest) {
     tperf_waiting worst = tperf_no_waiting();
     if (longest) *longest = NULL;
     const tperf_pipeline *p = terms->pipeline;
@@ -149,9 +149,9 @@ TPERF_INLINED tperf_waiting tperf_waiting_of(const tperf_terms *terms,
                                                          terms->workload, &other)
                                  : NULL;
         double slack = waits_each ? tperf_slack_of(terms, i) : 0;
-        tperf_lane_choice longer = tperf_wait_longer(
-            &worst, terms, (tperf_waiter){counts, mirror, slack}, sections, simple, waits_each);
-        if (longest && TPERF_LANE(longer, 0)) *longest = &p->stages[i];
+        bool longer = tperf_wait_longer(&worst, terms, (tperf_waiter){counts, mirror, slack},
+                                        sections, waits_each);
+        if (longest && longer) *longest = &p->stages[i];
     }
     tperf_wait_each(&worst, terms);
     return worst;

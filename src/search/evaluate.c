@@ -107,9 +107,9 @@ static bool keep(tperf_walk *w, const tperf_placement_entry *entry, double time)
 static inline bool ruled_out(const tperf_multiples *multiples, const tperf_beat *beat,
                              double latest) {
     tperf_waiting none = tperf_no_waiting();
-    tperf_parts bound = tperf_parts_of(multiples, beat, &none, tperf_lanes_of(0));
-    tperf_lanes least = tperf_whole(multiples, beat, &bound);
-    return TPERF_LANE(least, 0) > latest;
+    tperf_parts bound = tperf_parts_of(multiples, beat, &none, 0);
+    double least = tperf_whole(multiples, beat, &bound);
+    return least > latest;
 }
 
 // The exchanges of the current list of placements and ZeRO stage.
@@ -162,21 +162,13 @@ static double least_of(tperf_walk *w, const tperf_placement_entry *entry,
                                  hops_of(w)[entry->hop], w->terms.optimizer);
 }
 
-// How candidates are timed. All is known when the code is compiled, so that each way is inlined on its own.
-typedef struct way {
-    bool lone;       // only the walk's lone stage counts
-    bool simple;     // the walk's
-    bool waits_each; // tperf_waits_each
-} way;
-
 // What placements share: copies, which stay in registers while candidates are kept.
 typedef struct shared {
-    tperf_terms *terms; // the walk's: what is in memory, in every lane, is not copied for each run
+    tperf_terms *terms; // the walk's
     exchanges exchanges;
     const double *hops;
-    double lone_layers;
-    size_t lone_section;
     bool by_least, prunes;
+    bool waits_each; // tperf_waits_each
 } shared;
 
 // The layers' costs in a placement, for one number of panels.
@@ -185,66 +177,30 @@ typedef struct layers {
     tperf_beat beat;
 } layers;
 
-// Two placements' exchanges, by section, and what their pipelines' ends exchange.
-typedef struct two {
-    const tperf_exchange *x, *y;
-    tperf_lanes tied;
-} two;
-
-// Those of a section, as the layers' passes expose them.
-TPERF_INLINED tperf_exposures expose(const tperf_walk *w, double optimizer, const two *of, size_t i,
-                                     const tperf_cover *cover) {
-    const tperf_exchange *x = &of->x[i], *y = &of->y[i];
-    tperf_exchanging both = {tperf_lanes_from(x->gather, y->gather),
-                             tperf_lanes_from(x->reduce, y->reduce),
-                             tperf_lanes_from(x->update, y->update)};
-    return tperf_exposures_at(&both, cover, w->buckets[i], w->job.training->gather_in_step,
-                              optimizer);
-}
-
-// The same, as the pipeline's stages wait for them.
-TPERF_INLINED tperf_waiting wait_for(const tperf_walk *w, const shared *s, const two *of,
-                                     const tperf_cover *covers, way how) {
-    double optimizer = s->terms->optimizer;
-    if (how.lone) {
-        size_t i = s->lone_section;
-        tperf_exposures only = expose(w, optimizer, of, i, &covers[i]);
-        tperf_layer_counts counts = {.n = 1, .parts = {{.layers = s->lone_layers}}};
-        tperf_waiting waiting = tperf_no_waiting();
-        tperf_wait_longer(&waiting, s->terms, (tperf_waiter){.counts = &counts}, &only, how.simple,
-                          how.waits_each);
-        if (how.waits_each) tperf_wait_each(&waiting, s->terms);
-        return waiting;
-    }
-    tperf_exposures exposures[TPERF_SECTIONS_MAX];
+// What the pipeline's stages wait for in a placement. covers: by section.
+static tperf_waiting wait_for(const tperf_walk *w, const shared *s,
+                              const tperf_placement_entry *entry, const tperf_cover *covers) {
+    const tperf_exchange *exchanged = &s->exchanges.of[entry->exchange * s->exchanges.each];
+    double tied = tperf_ends_apart(s->terms->pipeline) ? tied_of(w, entry) : 0;
+    tperf_exposure exposures[TPERF_SECTIONS_MAX];
     for (size_t u = 0; u < w->n_used; u++) {
         size_t i = w->used[u];
-        exposures[i] = expose(w, optimizer, of, i, &covers[i]);
-        if ((int)i >= w->workload->n_kinds) exposures[i].update += of->tied;
+        exposures[i] = tperf_exposures_at(&exchanged[i], &covers[i], w->buckets[i],
+                                          w->job.training->gather_in_step, s->terms->optimizer);
+        if ((int)i >= w->workload->n_kinds) exposures[i].update += tied;
     }
-    return tperf_waiting_of(s->terms, exposures, how.simple, how.waits_each, NULL);
+    return tperf_waiting_of(s->terms, exposures, s->waits_each, NULL);
 }
 
-// Times placements with equal layer costs, for one number of panels, TPERF_LANES at once.
-TPERF_INLINED bool time_entries(tperf_walk *w, const shared *s,
-                                const tperf_placement_entry *entries, size_t n, const layers *l,
-                                way how) {
-    const exchanges known = s->exchanges;
-    for (size_t from = 0; from < n; from += TPERF_LANES) {
-        bool second = TPERF_LANES > 1 && from + 1 < n;
-        const tperf_placement_entry *a = &entries[from], *b = a + second;
-        const two of = {.x = &known.of[a->exchange * known.each],
-                        .y = &known.of[b->exchange * known.each],
-                        .tied = how.lone || !tperf_ends_apart(s->terms->pipeline)
-                                    ? tperf_lanes_of(0)
-                                    : tperf_lanes_from(tied_of(w, a), tied_of(w, b))};
-        tperf_waiting waiting = wait_for(w, s, &of, l->covers, how);
-        tperf_lanes hop = tperf_lanes_from(s->hops[a->hop], s->hops[b->hop]);
-        tperf_parts parts = tperf_parts_of(&s->terms->multiples, &l->beat, &waiting, hop);
-        tperf_lanes times = tperf_whole(&s->terms->multiples, &l->beat, &parts);
-        if (!(TPERF_LANE(times, 0) > w->latest) && !keep(w, a, TPERF_LANE(times, 0))) return false;
-        if (!second || TPERF_LANE(times, TPERF_LANES - 1) > w->latest) continue;
-        if (!keep(w, b, TPERF_LANE(times, TPERF_LANES - 1))) return false;
+// Times placements with equal layer costs, for one number of panels.
+static bool time_entries(tperf_walk *w, const shared *s, const tperf_placement_entry *entries,
+                         size_t n, const layers *l) {
+    for (const tperf_placement_entry *entry = entries; entry < entries + n; entry++) {
+        tperf_waiting waiting = wait_for(w, s, entry, l->covers);
+        tperf_parts parts =
+            tperf_parts_of(&s->terms->multiples, &l->beat, &waiting, s->hops[entry->hop]);
+        double time = tperf_whole(&s->terms->multiples, &l->beat, &parts);
+        if (!(time > w->latest) && !keep(w, entry, time)) return false;
     }
     return true;
 }
@@ -277,8 +233,7 @@ static bool time_least(tperf_walk *w, const tperf_placement_entry *entries, size
 }
 
 // Evaluates the placements of a run, for every number of panels. entries: the run's n ones.
-TPERF_INLINED bool walk_run(tperf_walk *w, shared *s, const tperf_placement_entry *entries,
-                            size_t n, way how) {
+static bool walk_run(tperf_walk *w, shared *s, const tperf_placement_entry *entries, size_t n) {
     size_t n_panels = w->shape->n_panels, i = entries->placed * n_panels;
     if (w->sums[i].known_for != w->scratch->sums_stamp && !sum_passes(w, entries->placed))
         return false;
@@ -289,45 +244,30 @@ TPERF_INLINED bool walk_run(tperf_walk *w, shared *s, const tperf_placement_entr
                     tperf_beat_of(s->terms, sums, tperf_hidden_of(s->terms, sums))};
         if (s->prunes && ruled_out(&s->terms->multiples, &l.beat, w->latest)) continue;
         if (!s->exchanges.of) s->exchanges = exchanges_of(w);
-        if (how.waits_each) tperf_terms_times(s->terms, &w->scratch->layers[at], sums);
+        if (s->waits_each) tperf_terms_times(s->terms, &w->scratch->layers[at], sums);
         w->partial.placement.panels = w->shape->panels[p];
         w->result->evaluated += (int64_t)n;
         bool done = s->by_least ? time_least(w, entries, n, &w->scratch->costs[at])
-                                : time_entries(w, s, entries, n, &l, how);
+                                : time_entries(w, s, entries, n, &l);
         if (!done) return false;
     }
     return true;
 }
 
-TPERF_INLINED bool walk_runs(tperf_walk *w, way how) {
+static bool walk_runs(tperf_walk *w) {
     const tperf_placement_cache *known = tperf_walk_cached_placements(w);
     const tperf_search_options *options = &w->search->options;
     bool by_least = options->by_least == TPERF_ALL_BY_LEAST ||
                     (options->by_least == TPERF_OPEN_BY_LEAST && w->partial.pipeline->open);
     shared s = {.terms = &w->terms,
                 .hops = hops_of(w),
-                .lone_layers = how.lone ? w->lone->parts[0].layers : 0,
-                .lone_section = w->used[0],
+                .waits_each = tperf_waits_each(&w->terms),
                 .by_least = by_least,
                 .prunes = !options->no_pruning && !by_least};
     size_t from = w->list->begin;
     for (size_t r = w->list->first_run; r < w->list->end_run; from = known->runs[r++].end)
-        if (!walk_run(w, &s, &known->placements[from], known->runs[r].end - from, how))
-            return false;
+        if (!walk_run(w, &s, &known->placements[from], known->runs[r].end - from)) return false;
     return true;
-}
-
-// The only stage whose wait counts, if all have one section; otherwise NULL.
-static const tperf_layer_counts *lone_stage(const tperf_walk *w) {
-    const tperf_layer_counts *lone = NULL;
-    if (w->n_used != 1 || w->partial.pipeline->weight_copies > 1) return NULL;
-    for (size_t i = 0; i < w->partial.pipeline->n_stages; i++) {
-        const tperf_layer_counts *stage = &w->terms.stages[i];
-        if (stage->covered) continue;
-        if (lone || stage->n != 1 || (size_t)stage->leading != w->used[0]) return NULL;
-        lone = stage;
-    }
-    return lone;
 }
 
 // Like tperf_optimizer_time.
@@ -349,11 +289,5 @@ bool tperf_walk_placements(tperf_walk *w) {
     tperf_terms_init(&w->terms, &w->partial, &w->job, w->workload, optimizer_time(w));
     w->terms.stages = &w->scratch->layer_counts.of[search->first_stage[pipeline]];
     note_latest(w);
-    w->lone = lone_stage(w);
-    bool each = tperf_waits_each(&w->terms);
-    if (!w->simple) return walk_runs(w, (way){false, false, true});
-    if (w->lone)
-        return each ? walk_runs(w, (way){true, true, true})
-                    : walk_runs(w, (way){true, true, false});
-    return each ? walk_runs(w, (way){false, true, true}) : walk_runs(w, (way){false, true, false});
+    return walk_runs(w);
 }

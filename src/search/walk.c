@@ -120,14 +120,9 @@ static bool shards_state(const tperf_walk *w) {
 }
 
 static void size_buckets(tperf_walk *w) {
-    w->simple = true;
-    for (size_t i = 0; i < w->n_used; i++) {
-        double layers =
+    for (size_t i = 0; i < w->n_used; i++)
+        w->buckets[w->used[i]] =
             tperf_layers_of_bucket(&w->partial, &w->job, w->workload, &w->bytes[w->used[i]]);
-        w->buckets[w->used[i]] = layers;
-        if (w->scratch->layer_counts.leading >> w->used[i] & 1)
-            w->simple = w->simple && layers <= 1;
-    }
 }
 
 // Unless an axis shards state over a subset of the replicas, every replica is a shard of each of its copies.

@@ -37,8 +37,6 @@ typedef struct tperf_walk {
     bool prepared, shared;                      // for pipelines with as many stages
     unsigned sections;                          // bit i: section i has ops
     size_t n_used, used[TPERF_SECTIONS_MAX];    // those sections
-    const tperf_layer_counts *lone;             // see lone_stage
-    bool simple;                                // see tperf_holding_exposure
     double buckets[TPERF_SECTIONS_MAX];         // tperf_layers_of_bucket for the current sizes
     tperf_layer_cost bytes[TPERF_SECTIONS_MAX]; // without times
 } tperf_walk;

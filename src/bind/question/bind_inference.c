@@ -17,9 +17,7 @@
 
 static const char type_name[] = "tperf.decode";
 
-// The user values of a decode: its workloads; what the last question of it priced, and this question's pipelines and
-// prefill, which keep their addresses while it is known.
-enum { WORKLOADS = 1, KNOWN, KNOWN_PIPELINES, KNOWN_PREFILL };
+enum { WORKLOADS = 1 }; // the user value of a decode
 
 static int new_decode(lua_State *L) {
     int64_t keys[TPERF_LENGTHS_MAX];
@@ -31,7 +29,7 @@ static int new_decode(lua_State *L) {
     lua_rawgeti(L, 2, 1);
     const tperf_workload *first = tperf_bind_check_workload(L, -1);
     tperf_decode *decode =
-        lua_newuserdatauv(L, sizeof *decode + first->n_ops * sizeof decode->varying[0], 4);
+        lua_newuserdatauv(L, sizeof *decode + first->n_ops * sizeof decode->varying[0], 1);
     memset(decode, 0, sizeof *decode);
     luaL_setmetatable(L, type_name);
     lua_pushvalue(L, 2); // keeps the workloads alive
@@ -221,38 +219,6 @@ static void check_placements(lua_State *L, int index, tperf_inference *s) {
 // The arguments of `infer` on the stack, and the fields of its shape.
 enum { PLATFORM = 1, PLACEMENTS, RUN, PIPELINES, PREFILL, DECODE, SINGLE, CACHES };
 
-// Whether the decode keeps the value at index; makes it keep it.
-static bool keeps(lua_State *L, int slot, int index) {
-    lua_getiuservalue(L, DECODE, slot);
-    bool same = lua_rawequal(L, -1, index);
-    lua_pop(L, 1);
-    return same;
-}
-
-static void keep(lua_State *L, int slot, int index) {
-    lua_pushvalue(L, index);
-    lua_setiuservalue(L, DECODE, slot);
-}
-
-// What is known of the decode with the pipelines and the prefill; it stays on the stack. Only the first token is wanted
-// of a question without a decode: nothing is kept.
-static tperf_inference_memo *push_known(lua_State *L, const tperf_inference *s) {
-    bool known =
-        s->decode && keeps(L, KNOWN_PIPELINES, PIPELINES) && keeps(L, KNOWN_PREFILL, PREFILL);
-    if (known) {
-        lua_getiuservalue(L, DECODE, KNOWN);
-        return lua_touserdata(L, -1);
-    }
-    size_t size = tperf_inference_memo_size(s);
-    tperf_inference_memo *made = lua_newuserdatauv(L, size, 0);
-    memset(made, 0, size);
-    if (!s->decode) return made;
-    keep(L, KNOWN_PIPELINES, PIPELINES);
-    keep(L, KNOWN_PREFILL, PREFILL);
-    keep(L, KNOWN, lua_gettop(L));
-    return made;
-}
-
 // Replaces the shape at 2 by its fields, after all arguments.
 static void open_shape(lua_State *L) {
     static const char *const names[] = {"pipelines", "prefill", "decode", "single", "caches"};
@@ -293,7 +259,8 @@ static int serve(lua_State *L) {
         (s.decode &&
          tperf_workload_check_system(s.decode->workloads[0], on.system, &error) != TPERF_OK))
         return tperf_bind_raise(L, &error);
-    s.known = push_known(L, &s);
+    size_t size = tperf_inference_scratch_size(&s);
+    s.scratch = memset(lua_newuserdatauv(L, size, 0), 0, size);
     tperf_inference_result service = tperf_infer(&s);
     push_service(L, &service);
     lua_pushinteger(L, (lua_Integer)service.placement + 1);
