@@ -176,7 +176,7 @@ local cases = {
     local n = again "workload"
     core.job(platform(), made.job[2], again "pipelines"):candidate(n, { global_batch = 8, dp = 0, pipeline = 1,
       micro_batch = 0, panels = 1, zero = 9, fast = { 1, 1, 1, 1, 1, 1 } })]],
-    "sizes must be at least 1" },
+    "'dp' is out of range: 0 is not from 1 to" },
   ["pipelines of too many stages"] = { [[
     again("pipelines", function(a) a[3][1].pp, a[3][1].virtual_stages = 1 << 20, 1 << 20 end)]],
     "a pipeline of more than 1048576 stages" },

@@ -204,6 +204,10 @@ typedef struct tperf_training {
 } tperf_training;
 extern const tperf_record tperf_training_record;
 
+// Adam in mixed precision: weights of 16 bits, gradients, moments and a copy of the weights of 32 (arXiv 1910.02054,
+// section 3.1); 64 MiB for the libraries of products, 128 MiB for those of collectives; all traffic of replicas overlaps.
+extern const tperf_training tperf_training_adam;
+
 // How messages between stages lengthen passes. Sources: docs/model.md section 5.2.
 typedef enum tperf_sending {
     TPERF_SENT_IN_PASSES,     // every pass by its message
@@ -232,6 +236,32 @@ typedef struct tperf_candidate {
     tperf_placement placement;
 } tperf_candidate;
 
+// What a candidate is made of, besides its workload, pipeline and placement. A row for each number (tperf/record.h):
+// clang-format off
+#define TPERF_CHOICE(FIELD)                                                                        \
+    FIELD(INTEGER, global_batch, "global_batch", NULL, TPERF_REQUIRED, 1, TPERF_ANY,               \
+          "samples per iteration")                                                                 \
+    FIELD(INTEGER, dp, "dp", NULL, TPERF_REQUIRED, 1, 0x1p31, "replicas")                          \
+    FIELD(INTEGER, micro_batch, "micro_batch", NULL, TPERF_REQUIRED, 1, TPERF_ANY, "samples")      \
+    FIELD(INTEGER, panels, "panels", NULL, 1, 1, TPERF_ANY, "of SUMMA's products")                 \
+    FIELD(INTEGER, zero, "zero", NULL, TPERF_REQUIRED, 0, 3, "ZeRO stage")
+// clang-format on
+
+typedef struct tperf_choice {
+    TPERF_CHOICE(TPERF_MEMBER)
+} tperf_choice;
+extern const tperf_record tperf_choice_record;
+
+// Fails unless a placement's parts divide the workload's own axes.
+tperf_status tperf_placement_check(const tperf_placement *placement, const tperf_workload *workload,
+                                   tperf_error *error);
+
+// A candidate in this placement: `fast` GPUs of each of the grid's axes share a domain. Fails if the sizes do not divide,
+// or if the batch leaves a replica without a micro-batch.
+tperf_status tperf_candidate_init(tperf_candidate *candidate, const tperf_workload *workload,
+                                  const tperf_pipeline *pipeline, const tperf_choice *choice,
+                                  const int64_t *fast, tperf_error *error);
+
 // Whether every micro-batch gathers weights for its forward pass and reduces its gradients, or only the first and the
 // last one do: in a pipeline, weights that ZeRO 3 does not free stay until the last backward pass, and gradients
 // accumulate unsharded (PyTorch's FSDP2 under its pipelines).
@@ -258,6 +288,12 @@ typedef struct tperf_plan {
     const tperf_workload *workload;
     const tperf_layer_cost *costs; // of every section, for the candidate's placement
 } tperf_plan;
+
+// The plan of a candidate, whose costs[n_kinds + 2] it fills. Fails if the system lacks a peak that an op needs. The
+// arguments must outlive it.
+tperf_status tperf_plan_init(tperf_plan *plan, const tperf_candidate *candidate,
+                             const tperf_job *job, const tperf_workload *workload,
+                             tperf_layer_cost *costs, tperf_error *error);
 
 // The parts of a GPU's memory, in bytes, which add up to the total: PART(name, whether it is held all the time).
 // passing lives during one pass; buffers are the libraries'.

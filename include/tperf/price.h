@@ -88,6 +88,26 @@ extern const tperf_software tperf_software_none;
 // Twice is as once.
 void tperf_system_run(tperf_system *system, const tperf_software *software);
 
+typedef enum tperf_mode { TPERF_TRAINS, TPERF_SERVES } tperf_mode;
+
+// What a platform points to, as one value: copies may move and be shared by threads.
+typedef struct tperf_setup {
+    tperf_system described, system; // as its data say; as the software runs it
+    tperf_rules rules;
+    tperf_software software; // tperf_software_none without one
+    bool has_software;
+} tperf_setup;
+
+// Checks the system, completes it (tperf_system_complete), and lets the software run it. software: NULL: kernels as
+// timed in isolation. A setup's own system gives the same setup again.
+tperf_status tperf_setup_init(tperf_setup *setup, const tperf_system *system,
+                              const tperf_rules *rules, const tperf_software *software,
+                              tperf_mode mode, tperf_error *error);
+
+// The same of a system and software that have been checked.
+void tperf_setup_fill(tperf_setup *setup, const tperf_system *system, const tperf_rules *rules,
+                      const tperf_software *software, tperf_mode mode);
+
 // The linear costs of collectives along each axis in one placement, computed on demand. Start with known = {0}.
 typedef struct tperf_rates {
     unsigned known[TPERF_AXES_MAX]; // bit k: of collective k; bit k of the upper half: it is linear
@@ -101,6 +121,10 @@ typedef struct tperf_platform {
     const tperf_software *software;
     tperf_rates *rates; // of the placement that ops are priced in; NULL: not kept
 } tperf_platform;
+
+static inline tperf_platform tperf_setup_platform(const tperf_setup *setup) {
+    return (tperf_platform){&setup->system, &setup->rules, &setup->software, NULL};
+}
 
 typedef struct tperf_pass_cost {
     double compute;        // seconds at the compute peaks, launch included

@@ -104,6 +104,20 @@ void tperf_search_free(tperf_search *search); // NULL is fine
 // The caller may then add these micro-batches with cannot_fit set. Not during a walk.
 bool tperf_search_cannot_fit(const tperf_search *search, const tperf_shape *shape, double times);
 
+// Micro-batches to try of a shape, ascending. growth: the part of what a layer keeps for its backward pass that surely
+// grows with the micro-batch; fixed: growth is instead the part that surely stays, as of layers that nothing is known of.
+typedef struct tperf_series {
+    const int64_t *micro_batches;
+    size_t n;
+    double growth;
+    bool fixed;
+} tperf_series;
+
+// Whether micro-batch i + 1 or a larger one of the series may fit, by the workload of micro-batch i. false: the caller
+// need not lay them out, and adds them with cannot_fit set.
+bool tperf_search_may_fit(const tperf_search *search, const tperf_series *series, size_t i,
+                          const tperf_workload *workload);
+
 // Walks the spaces of these shapes for every question that they suit. TPERF_INTERRUPTED if stopped.
 tperf_status tperf_search_walk(tperf_search *search, const tperf_shape *shapes, size_t n_shapes,
                                tperf_error *error);

@@ -79,6 +79,10 @@ typedef struct tperf_system {
     } host;
 } tperf_system;
 
+// Fills in what stands in for a missing dtype: the peaks and curves of fp16 and bf16 for each other, and for products of
+// fp32 the vector units, where no matrix units take them. What is given stays; twice is as once.
+void tperf_system_complete(tperf_system *system);
+
 // Fails on an impossible machine: a NaN, an infinity, a zero or negative rate, a size beyond the limits in system.c.
 // The message names the field as data files do ("network.fast.bandwidth").
 tperf_status tperf_system_validate(const tperf_system *system, tperf_error *error);

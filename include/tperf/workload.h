@@ -33,9 +33,26 @@ typedef struct tperf_block_bytes {
     bool whole; // all of it is recomputed
 } tperf_block_bytes;
 
+// Consecutive ops of layers that are cut over these sizes, such as attention: what workloads are made of, and share. The
+// arrays are the caller's; tperf/build.h makes blocks that need no care.
+typedef struct tperf_block {
+    uint64_t id; // the same for the same ops, joined to the same sizes; never reused
+    const tperf_grid *grid;
+    int64_t sizes[TPERF_AXES_MAX];
+    unsigned axes; // bit i: an op looked up axis i; the sizes of others do not matter
+    char name[TPERF_NAME_MAX];
+    tperf_block_bytes bytes; // tperf_block_bytes_of
+    size_t n;
+    const tperf_op **ops; // joined: tperf_op_join
+} tperf_block;
+
+// Fails unless the block may be part of layers that are cut over these sizes of this grid.
+tperf_status tperf_block_check(const tperf_block *block, const tperf_grid *grid,
+                               const int64_t *sizes, tperf_error *error);
+
 // Consecutive ops of a section: those of a block, which other sections and workloads may share.
 typedef struct tperf_block_part {
-    uint64_t id;      // the same for the same ops, joined to the same sizes; never reused
+    uint64_t id;      // tperf_block's
     unsigned axes;    // bit i: their times may depend on the placement of axis i
     size_t end;       // ops below this index belong to this or an earlier part
     const char *name; // of the block
@@ -57,6 +74,14 @@ typedef struct tperf_workload {
     size_t n_ops;
     const tperf_op *ops[]; // joined
 } tperf_workload;
+
+// A workload in `room` of tperf_workload_size bytes, without ops: blocks are added section by section, and each section
+// is then ended. name: of the block in this workload; NULL: its own.
+size_t tperf_workload_size(size_t n_ops, size_t n_parts);
+tperf_workload *tperf_workload_new(void *room, const tperf_grid *grid, const int64_t *sizes,
+                                   int n_kinds, size_t n_ops);
+void tperf_workload_add(tperf_workload *workload, const tperf_block *block, const char *name);
+void tperf_workload_end(tperf_workload *workload, int section);
 
 static inline size_t tperf_section_begin(const tperf_workload *workload, int section) {
     return section ? workload->section_end[section - 1] : 0;

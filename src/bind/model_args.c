@@ -52,13 +52,9 @@ void tperf_bind_check_rules(lua_State *L, int index, tperf_rules *rules) {
 
 void tperf_bind_check_parts(lua_State *L, const tperf_workload *workload,
                             const tperf_placement *placement) {
-    for (int i = TPERF_AXIS_OWN; i < workload->grid.n; i++)
-        if (workload->sizes[i] == 0)
-            continue; // shards the state of all replicas, without collectives of its own
-        else if (placement->fast[i] > workload->sizes[i] ||
-                 workload->sizes[i] % placement->fast[i] != 0)
-            tperf_bind_fail(L, "%I of %I GPUs cannot share a fast domain",
-                            (LUAI_UACINT)placement->fast[i], (LUAI_UACINT)workload->sizes[i]);
+    tperf_error error;
+    if (tperf_placement_check(placement, workload, &error) != TPERF_OK)
+        tperf_bind_fail(L, "%s", error.message);
 }
 
 void tperf_bind_check_placement(lua_State *L, int index, const tperf_workload *workload,
@@ -67,7 +63,6 @@ void tperf_bind_check_placement(lua_State *L, int index, const tperf_workload *w
     if (n != (size_t)workload->grid.n)
         tperf_bind_fail(L, "a placement of %d axes, not %d", workload->grid.n, (int)n);
     tperf_bind_check_parts(L, workload, placement);
-    if (placement->panels < 1) tperf_bind_fail(L, "'panels' must be at least 1");
 }
 
 void tperf_bind_check_order(lua_State *L, int index, int n_axes, tperf_rank_order *order) {

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define FIELD(curve, name, unit, member, low, high)                                                \
     { name, unit, offsetof(tperf_##curve##_curve, member), low, high, false }
@@ -122,6 +123,16 @@ void *tperf_curve_at(tperf_curves *curves, const tperf_curve *row, int i) {
 static bool exists(const tperf_curve *row, const void *curve) {
     if (row->heads) return ((const tperf_attention_curve *)curve)->n_sizes != 0;
     return *(const double *)((const char *)curve + row->exists) != 0;
+}
+
+void tperf_curves_complete(tperf_curves *curves) {
+    for (const tperf_curve *row = tperf_curve_rows; row->place; row++) {
+        if (!row->by_dtype) continue;
+        void *fp16 = tperf_curve_at(curves, row, TPERF_FP16);
+        void *bf16 = tperf_curve_at(curves, row, TPERF_BF16);
+        if (!exists(row, fp16)) memcpy(fp16, bf16, row->size);
+        if (!exists(row, bf16)) memcpy(bf16, fp16, row->size);
+    }
 }
 
 // --- checks ---

@@ -27,6 +27,9 @@ extern const tperf_curve tperf_curve_rows[];
 int tperf_curve_count(const tperf_curve *row);
 void *tperf_curve_at(tperf_curves *curves, const tperf_curve *row, int i);
 
+// The curves of fp16 and bf16 stand in for each other.
+void tperf_curves_complete(tperf_curves *curves);
+
 tperf_status tperf_curves_check(const tperf_system *system, tperf_error *error);
 
 #endif

@@ -20,6 +20,19 @@ double tperf_dtype_bytes(tperf_dtype dtype) {
     return bytes[dtype];
 }
 
+static void substitute(double peaks[TPERF_DTYPE_COUNT]) {
+    if (peaks[TPERF_FP16] == 0) peaks[TPERF_FP16] = peaks[TPERF_BF16];
+    if (peaks[TPERF_BF16] == 0) peaks[TPERF_BF16] = peaks[TPERF_FP16];
+}
+
+void tperf_system_complete(tperf_system *system) {
+    double *tensor = system->accelerator.tensor, *vector = system->accelerator.vector;
+    substitute(tensor);
+    substitute(vector);
+    if (tensor[TPERF_FP32] == 0) tensor[TPERF_FP32] = vector[TPERF_FP32];
+    tperf_curves_complete(&system->curves);
+}
+
 static tperf_status check_peaks(const double *peaks, const char *unit, tperf_error *error) {
     for (int i = 0; i < TPERF_DTYPE_COUNT; i++)
         if (peaks[i] != 0 && !(peaks[i] >= TPERF_MIN_RATE && peaks[i] <= TPERF_MAX_RATE))

@@ -92,6 +92,45 @@ tperf_block_bytes tperf_block_bytes_of(const tperf_op *const *ops, size_t n) {
     return sum;
 }
 
+tperf_status tperf_block_check(const tperf_block *block, const tperf_grid *grid,
+                               const int64_t *sizes, tperf_error *error) {
+    if (block->grid != grid)
+        return tperf_error_set(error, TPERF_INVALID, "a block is of another strategy's layers");
+    for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
+        if (block->axes >> i & 1 && block->sizes[i] != sizes[i])
+            return tperf_error_set(error, TPERF_INVALID,
+                                   "a block is of layers of another size along '%s'",
+                                   grid->axes[i].name);
+    return TPERF_OK;
+}
+
+size_t tperf_workload_size(size_t n_ops, size_t n_parts) {
+    return sizeof(tperf_workload) + n_ops * sizeof(const tperf_op *) +
+           n_parts * sizeof(tperf_block_part);
+}
+
+tperf_workload *tperf_workload_new(void *room, const tperf_grid *grid, const int64_t *sizes,
+                                   int n_kinds, size_t n_ops) {
+    tperf_workload *workload = room;
+    *workload = (tperf_workload){.grid = *grid, .boundary_parts = 1, .n_kinds = n_kinds};
+    memcpy(workload->sizes, sizes, sizeof workload->sizes);
+    workload->parts = (const tperf_block_part *)&workload->ops[n_ops];
+    return workload;
+}
+
+void tperf_workload_add(tperf_workload *workload, const tperf_block *block, const char *name) {
+    for (size_t i = 0; i < block->n; i++)
+        workload->ops[workload->n_ops++] = block->ops[i];
+    tperf_block_part *part = (tperf_block_part *)&workload->parts[workload->n_parts++];
+    *part = (tperf_block_part){block->id, block->axes, workload->n_ops, name ? name : block->name,
+                               &block->bytes};
+}
+
+void tperf_workload_end(tperf_workload *workload, int section) {
+    workload->section_end[section] = workload->n_ops;
+    workload->part_end[section] = workload->n_parts;
+}
+
 void tperf_workload_bytes(const tperf_workload *workload, tperf_layer_cost *costs) {
     size_t part = 0;
     for (int section = 0; section < workload->n_kinds + 2; section++) {

@@ -2,6 +2,7 @@
 #include "tperf/price.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "base/inlined.h"
 
@@ -19,6 +20,32 @@ const tperf_fact tperf_software_facts[] = {TPERF_SOFTWARE(FACT)};
 void tperf_system_run(tperf_system *system, const tperf_software *software) {
     if (!system->serves) tperf_system_sustain(system);
     tperf_system_flash(system, software->flash);
+}
+
+void tperf_setup_fill(tperf_setup *setup, const tperf_system *system, const tperf_rules *rules,
+                      const tperf_software *software, tperf_mode mode) {
+    tperf_setup made; // the arguments may be the setup's own
+    memset(&made, 0, sizeof made);
+    made.described = *system;
+    made.described.serves = mode == TPERF_SERVES;
+    tperf_system_complete(&made.described);
+    made.system = made.described;
+    made.rules = *rules;
+    made.has_software = software != NULL;
+    made.software = software ? *software : tperf_software_none;
+    if (software) tperf_system_run(&made.system, software);
+    memcpy(setup, &made, sizeof made); // its padding, too: setups are compared by their bytes
+}
+
+tperf_status tperf_setup_init(tperf_setup *setup, const tperf_system *system,
+                              const tperf_rules *rules, const tperf_software *software,
+                              tperf_mode mode, tperf_error *error) {
+    tperf_system complete = *system;
+    tperf_system_complete(&complete);
+    TPERF_TRY(tperf_system_validate(&complete, error));
+    if (software) TPERF_TRY(tperf_record_check(&tperf_software_record, software, error));
+    tperf_setup_fill(setup, &complete, rules, software, mode);
+    return TPERF_OK;
 }
 
 static double larger(double a, double b) {

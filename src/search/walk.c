@@ -318,6 +318,19 @@ bool tperf_search_cannot_fit(const tperf_search *search, const tperf_shape *shap
     return true;
 }
 
+bool tperf_search_may_fit(const tperf_search *search, const tperf_series *series, size_t i,
+                          const tperf_workload *workload) {
+    if (i + 1 >= series->n) return false;
+    tperf_shape shape = {.micro_batch = series->micro_batches[i], .workload = workload};
+    double times = series->growth;
+    if (!series->fixed) {
+        int64_t after = series->micro_batches[i + 1];
+        times = series->growth * (double)after / (double)shape.micro_batch;
+        shape.micro_batch = after;
+    }
+    return !tperf_search_cannot_fit(search, &shape, times);
+}
+
 static bool walk_query(tperf_walk *w, size_t query_index) {
     const tperf_query *query = &w->search->queries[query_index];
     w->own_gpus = gpus_of(w->workload, query->question.gpus);

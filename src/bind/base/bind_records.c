@@ -18,6 +18,7 @@ static const struct {
     {"software", &tperf_software_record}, {"training", &tperf_training_record},
     {"rules", &tperf_rules_record},       {"pipeline", &tperf_pipeline_record},
     {"engine", &tperf_serve_pool_record}, {"step_table", &tperf_step_table_record},
+    {"choice", &tperf_choice_record},
 };
 enum { RECORDS = sizeof records / sizeof *records };
 

@@ -1,45 +1,41 @@
 // bind_platform.c: core.platform, see bind/platform.h.
 #include "bind/platform.h"
 
-#include <string.h>
-
 #include "bind/bind.h"
 #include "bind/model_args.h"
 
 static const char type_name[] = "tperf.platform";
 
-const tperf_bind_platform *tperf_bind_check_platform(lua_State *L, int index) {
+const tperf_setup *tperf_bind_check_platform(lua_State *L, int index) {
     return luaL_checkudata(L, index, type_name);
 }
 
-static tperf_bind_platform *push_platform(lua_State *L) {
-    tperf_bind_platform *platform = lua_newuserdatauv(L, sizeof *platform, 0);
-    memset(platform, 0, sizeof *platform);
-    platform->software = tperf_software_none;
+static tperf_setup *push_setup(lua_State *L, const tperf_system *system, const tperf_rules *rules,
+                               const tperf_software *software, tperf_mode mode) {
+    tperf_setup *setup = lua_newuserdatauv(L, sizeof *setup, 0);
+    tperf_setup_fill(setup, system, rules, software, mode);
     luaL_setmetatable(L, type_name);
-    return platform;
+    return setup;
 }
 
 // platform(system, rules, software, serves)
 static int new_platform(lua_State *L) {
     lua_settop(L, 4);
-    tperf_bind_platform *platform = push_platform(L);
-    tperf_bind_check_system(L, 1, &platform->described);
-    platform->described.serves = lua_toboolean(L, 4);
-    tperf_bind_check_rules(L, 2, &platform->rules);
-    platform->system = platform->described;
-    platform->has_software = !lua_isnil(L, 3);
-    if (!platform->has_software) return 1;
-    tperf_bind_check_software(L, 3, &platform->software);
-    tperf_system_run(&platform->system, &platform->software);
+    tperf_system system;
+    tperf_rules rules;
+    tperf_software software;
+    tperf_bind_check_system(L, 1, &system);
+    tperf_bind_check_rules(L, 2, &rules);
+    bool has_software = !lua_isnil(L, 3);
+    if (has_software) tperf_bind_check_software(L, 3, &software);
+    push_setup(L, &system, &rules, has_software ? &software : NULL,
+               lua_toboolean(L, 4) ? TPERF_SERVES : TPERF_TRAINS);
     return 1;
 }
 
-const tperf_bind_platform *tperf_bind_push_bare(lua_State *L, const tperf_bind_platform *platform) {
-    tperf_bind_platform *bare = push_platform(L);
-    bare->described = bare->system = platform->described;
-    bare->rules = platform->rules;
-    return bare;
+const tperf_setup *tperf_bind_push_bare(lua_State *L, const tperf_setup *platform) {
+    return push_setup(L, &platform->described, &platform->rules, NULL,
+                      platform->described.serves ? TPERF_SERVES : TPERF_TRAINS);
 }
 
 void tperf_bind_platforms(lua_State *L) {

@@ -109,17 +109,14 @@ static bool enter_path(lua_State *L, const char *path) {
     return true;
 }
 
-// Reads a curve, or one for each dtype, of which fp16 and bf16 substitute for each other, from the table on top of the
-// stack.
+// Reads a curve, or one for each dtype, from the table on top of the stack.
 static void read_row(lua_State *L, const tperf_curve *row, tperf_curves *curves) {
     if (!row->by_dtype) {
         read_curve(L, row, tperf_curve_at(curves, row, 0));
         return;
     }
     for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
-        const char *name = tperf_dtype_names[i];
-        const char *twin = i == TPERF_FP16 ? "bf16" : i == TPERF_BF16 ? "fp16" : name;
-        if (!enter(L, name) && !enter(L, twin)) continue;
+        if (!enter(L, tperf_dtype_names[i])) continue;
         read_curve(L, row, tperf_curve_at(curves, row, i));
         lua_pop(L, 1);
     }
@@ -150,9 +147,6 @@ static void read_accelerator(lua_State *L, tperf_system *out) {
     push_part(L, "accelerator");
     read_peaks(L, "tensor", out->accelerator.tensor);
     read_peaks(L, "vector", out->accelerator.vector);
-    // Without matrix units for 32-bit numbers, the vector units run such products.
-    if (out->accelerator.tensor[TPERF_FP32] == 0)
-        out->accelerator.tensor[TPERF_FP32] = out->accelerator.vector[TPERF_FP32];
     out->accelerator.compute_efficiency = read_constant(L, "compute_efficiency", "other", 0);
     lua_pop(L, 1);
 }
@@ -234,6 +228,7 @@ void tperf_bind_check_system(lua_State *L, int index, tperf_system *out) {
     read_network(L, out);
     read_host(L, out);
     lua_pop(L, 1);
+    tperf_system_complete(out);
     tperf_error error;
     if (tperf_system_validate(out, &error) != TPERF_OK) tperf_bind_raise(L, &error);
 }

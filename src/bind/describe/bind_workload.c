@@ -32,16 +32,9 @@ const tperf_workload *tperf_bind_check_workload(lua_State *L, int index) {
 // User values of a block: its grid, the blocks on lines that begin at it, and the ops that it borrows.
 enum { GRID = 1, LINES, BORROWED };
 
-// A block's ops as layers of these sizes have them: its own copies, or borrowed.
+// A block, whose ops are its own copies, or borrowed.
 typedef struct block {
-    uint64_t id;
-    const tperf_grid *grid;
-    int64_t sizes[TPERF_AXES_MAX];
-    unsigned axes; // bit i: an op looked up axis i
-    char name[TPERF_NAME_MAX];
-    tperf_block_bytes bytes;
-    size_t n;
-    const tperf_op **ops;
+    tperf_block is;
     tperf_op own[];
 } block;
 
@@ -66,21 +59,22 @@ static size_t count_differing(lua_State *L, int list, lua_Unsigned n) {
 // copies, and borrows the ops that do not differ if that is not all of them.
 static void join_ops(lua_State *L, int list, block *joined, size_t room) {
     tperf_op *own = joined->own;
-    for (size_t i = 0; i < joined->n; i++) {
+    tperf_block *is = &joined->is;
+    for (size_t i = 0; i < is->n; i++) {
         tperf_error error;
         lua_rawgeti(L, list, (lua_Integer)i + 1);
         const tperf_op *op = tperf_bind_check_op(L, -1);
-        if (room < joined->n && !differs(op)) {
-            joined->ops[i] = op;
+        if (room < is->n && !differs(op)) {
+            is->ops[i] = op;
             lua_setiuservalue(L, -2, BORROWED + (int)i);
             continue;
         }
         if (own == &joined->own[room]) tperf_bind_fail(L, "a block's ops have changed");
         *own = *op;
         lua_pop(L, 1);
-        if (tperf_op_join(own, joined->grid, joined->sizes, &joined->axes, &error) != TPERF_OK)
+        if (tperf_op_join(own, is->grid, is->sizes, &is->axes, &error) != TPERF_OK)
             tperf_bind_raise(L, &error);
-        joined->ops[i] = own++;
+        is->ops[i] = own++;
     }
 }
 
@@ -99,8 +93,8 @@ static uint64_t new_id(lua_State *L) {
 static block *new_room(lua_State *L, lua_Unsigned n, size_t room) {
     size_t size = sizeof(block) + room * sizeof(tperf_op) + n * sizeof(const tperf_op *);
     block *joined = lua_newuserdatauv(L, size, BORROWED - 1 + (room < n ? (int)n : 0));
-    *joined = (block){.id = new_id(L), .grid = tperf_bind_check_grid(L, -2), .n = n};
-    joined->ops = (const tperf_op **)&joined->own[room];
+    joined->is = (tperf_block){.id = new_id(L), .grid = tperf_bind_check_grid(L, -2), .n = n};
+    joined->is.ops = (const tperf_op **)&joined->own[room];
     luaL_setmetatable(L, block_name);
     lua_insert(L, -2);
     lua_setiuservalue(L, -2, GRID);
@@ -109,14 +103,14 @@ static block *new_room(lua_State *L, lua_Unsigned n, size_t room) {
 
 // Pushes a block like the one at `index`, with room for copies of its ops.
 static block *push_like(lua_State *L, int index) {
-    const block *other = lua_touserdata(L, index);
+    const tperf_block *other = lua_touserdata(L, index);
     lua_getiuservalue(L, index, GRID);
     block *like = new_room(L, other->n, other->n);
-    memcpy(like->sizes, other->sizes, sizeof like->sizes);
-    memcpy(like->name, other->name, sizeof like->name);
-    like->axes = other->axes;
-    for (size_t i = 0; i < like->n; i++)
-        like->ops[i] = &like->own[i];
+    memcpy(like->is.sizes, other->sizes, sizeof other->sizes);
+    memcpy(like->is.name, other->name, sizeof other->name);
+    like->is.axes = other->axes;
+    for (size_t i = 0; i < other->n; i++)
+        like->is.ops[i] = &like->own[i];
     return like;
 }
 
@@ -137,36 +131,34 @@ static block *push_block(lua_State *L, int index, bool borrow) {
     size_t room = may_borrow ? count_differing(L, index, n) : n;
     lua_pushvalue(L, 1);
     block *joined = new_room(L, n, room);
-    tperf_bind_check_own_sizes(L, 2, joined->grid, joined->sizes);
-    strcpy(joined->name, name);
+    tperf_bind_check_own_sizes(L, 2, joined->is.grid, joined->is.sizes);
+    strcpy(joined->is.name, name);
     join_ops(L, index, joined, room);
-    joined->bytes = tperf_block_bytes_of(joined->ops, n);
+    joined->is.bytes = tperf_block_bytes_of(joined->is.ops, n);
     return joined;
 }
 
-static void check_block(lua_State *L, const block *joined, const tperf_grid *grid,
+static void check_block(lua_State *L, const tperf_block *joined, const tperf_grid *grid,
                         const int64_t *sizes) {
-    if (joined->grid != grid) tperf_bind_fail(L, "a block is of another strategy's layers");
-    for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
-        if (joined->axes >> i & 1 && joined->sizes[i] != sizes[i])
-            tperf_bind_fail(L, "a block is of layers of another size along '%s'",
-                            grid->axes[i].name);
+    tperf_error error;
+    if (tperf_block_check(joined, grid, sizes, &error) != TPERF_OK)
+        tperf_bind_fail(L, "%s", error.message);
 }
 
 // Pushes a copy of the block at 3, with the grid at 1 and the sizes at 2, all of whose ops are recomputed, and keep so
 // many bytes of the input.
 static const block *push_recomputed(lua_State *L, double saved_bytes) {
-    const block *plain = lua_touserdata(L, 3);
+    const tperf_block *plain = lua_touserdata(L, 3);
     int64_t sizes[TPERF_AXES_MAX] = {0};
     const tperf_grid *grid = tperf_bind_check_grid(L, 1);
     tperf_bind_check_own_sizes(L, 2, grid, sizes);
     check_block(L, plain, grid, sizes);
     block *copy = push_like(L, 3);
-    for (size_t i = 0; i < copy->n; i++) {
+    for (size_t i = 0; i < plain->n; i++) {
         copy->own[i] = *plain->ops[i];
         tperf_op_recompute(&copy->own[i], i == 0 ? saved_bytes : 0);
     }
-    copy->bytes = tperf_block_bytes_of(copy->ops, copy->n);
+    copy->is.bytes = tperf_block_bytes_of(copy->is.ops, copy->is.n);
     return copy;
 }
 
@@ -175,8 +167,8 @@ static int new_block(lua_State *L) {
     const block *joined = luaL_testudata(L, 3, block_name)
                               ? push_recomputed(L, luaL_checknumber(L, 4))
                               : push_block(L, 3, true);
-    lua_pushinteger(L, joined->axes >> TPERF_AXIS_OWN);
-    lua_pushinteger(L, (const tperf_op *)joined->ops - joined->own);
+    lua_pushinteger(L, joined->is.axes >> TPERF_AXIS_OWN);
+    lua_pushinteger(L, (const tperf_op *)joined->is.ops - joined->own);
     return 3;
 }
 
@@ -195,7 +187,8 @@ static void enter(lua_State *L) {
 
 // block_on_line(from, to, t, saved_bytes) -> block, copies. Blocks are remembered by all four.
 static int block_on_line(lua_State *L) {
-    const block *from = luaL_checkudata(L, 1, block_name), *to = luaL_checkudata(L, 2, block_name);
+    const tperf_block *from = luaL_checkudata(L, 1, block_name),
+                      *to = luaL_checkudata(L, 2, block_name);
     double t = luaL_checknumber(L, 3);
     bool recomputed = lua_toboolean(L, 4);
     double saved_bytes = recomputed ? luaL_checknumber(L, 4) : -1;
@@ -218,30 +211,30 @@ static int block_on_line(lua_State *L) {
     }
     lua_pop(L, 1);
     block *made = push_like(L, 1);
-    for (size_t i = 0; i < made->n; i++) {
+    for (size_t i = 0; i < from->n; i++) {
         tperf_op *op = &made->own[i];
         if (!tperf_op_on_line(op, from->ops[i], to->ops[i], t)) return 0;
         if (recomputed) tperf_op_recompute(op, i == 0 ? saved_bytes : 0);
     }
-    made->bytes = tperf_block_bytes_of(made->ops, made->n);
+    made->is.bytes = tperf_block_bytes_of(made->is.ops, from->n);
     lua_pushvalue(L, -2);
     lua_pushvalue(L, -2);
     lua_rawset(L, -5);
-    lua_pushinteger(L, (lua_Integer)made->n);
+    lua_pushinteger(L, (lua_Integer)from->n);
     return 2;
 }
 
 // What the sections hold: the length of a list of pairs of a block and its name, and the ops in them.
 typedef struct contents {
     lua_Integer length;
-    size_t n_ops, section_end[TPERF_SECTIONS_MAX], part_end[TPERF_SECTIONS_MAX];
+    size_t n_ops, part_end[TPERF_SECTIONS_MAX];
 } contents;
 
 // Appends the block at the top of the stack to the list at 5, under the name at `name` (0: its own).
 static void add_block(lua_State *L, int name, const tperf_grid *grid, const int64_t *sizes,
                       contents *c) {
-    const block *joined = luaL_testudata(L, -1, block_name);
-    if (!joined) joined = push_block(L, -1, false);
+    const tperf_block *joined = luaL_testudata(L, -1, block_name);
+    if (!joined) joined = &push_block(L, -1, false)->is;
     check_block(L, joined, grid, sizes);
     lua_rawseti(L, 5, ++c->length);
     if (name)
@@ -288,27 +281,24 @@ static void list_blocks(lua_State *L, const tperf_grid *grid, const int64_t *siz
             add_item(L, grid, sizes, c);
             lua_settop(L, 6);
         }
-        c->section_end[s] = c->n_ops;
         c->part_end[s] = (size_t)c->length / 2;
         lua_settop(L, 5);
     }
 }
 
-// Fills in the ops and parts, from the list at 5, which the workload keeps alive.
+// Fills in the blocks, from the list at 5, which the workload keeps alive.
 static void fill(lua_State *L, tperf_workload *workload, const contents *c) {
-    tperf_block_part *parts = (tperf_block_part *)&workload->ops[c->n_ops];
-    workload->parts = parts;
+    int section = 0;
     for (lua_Integer i = 1; i <= c->length; i += 2) {
+        while (c->part_end[section] == workload->n_parts)
+            tperf_workload_end(workload, section++);
         lua_rawgeti(L, 5, i);
         lua_rawgeti(L, 5, i + 1);
-        const block *joined = lua_touserdata(L, -2);
-        const char *name = lua_tostring(L, -1);
-        for (size_t k = 0; k < joined->n; k++)
-            workload->ops[workload->n_ops++] = joined->ops[k];
-        parts[workload->n_parts++] = (tperf_block_part){joined->id, joined->axes, workload->n_ops,
-                                                        name ? name : joined->name, &joined->bytes};
+        tperf_workload_add(workload, lua_touserdata(L, -2), lua_tostring(L, -1));
         lua_pop(L, 2);
     }
+    while (section < workload->n_kinds + 2)
+        tperf_workload_end(workload, section++);
     lua_pushvalue(L, 5);
     lua_setiuservalue(L, -2, 2);
 }
@@ -328,16 +318,11 @@ static int new_workload(lua_State *L) {
                         (int)n - 2);
     lua_newtable(L);
     list_blocks(L, grid, sizes, (int)n, &c);
-    size_t parts = (size_t)c.length / 2 * sizeof(tperf_block_part);
+    size_t size = tperf_workload_size(c.n_ops, (size_t)c.length / 2);
     tperf_workload *workload =
-        lua_newuserdatauv(L, sizeof *workload + c.n_ops * sizeof workload->ops[0] + parts, 2);
-    *workload = (tperf_workload){.grid = *grid,
-                                 .boundary_bytes = boundary_bytes,
-                                 .boundary_parts = parts_sent,
-                                 .n_kinds = (int)n - 2};
-    memcpy(workload->sizes, sizes, sizeof sizes);
-    memcpy(workload->section_end, c.section_end, sizeof c.section_end);
-    memcpy(workload->part_end, c.part_end, sizeof c.part_end);
+        tperf_workload_new(lua_newuserdatauv(L, size, 2), grid, sizes, (int)n - 2, c.n_ops);
+    workload->boundary_bytes = boundary_bytes;
+    workload->boundary_parts = parts_sent;
     luaL_setmetatable(L, type_name);
     fill(L, workload, &c);
     return 1;

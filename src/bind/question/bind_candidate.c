@@ -37,25 +37,6 @@ static int new_job(lua_State *L) {
     return 1;
 }
 
-// pipeline: its position in the job's.
-#define RUN(FIELD)                                                                                 \
-    FIELD(global_batch)                                                                            \
-    FIELD(dp) FIELD(pipeline) FIELD(micro_batch) FIELD(panels) FIELD(zero)
-
-typedef struct run {
-#define FIELD(name) int64_t name;
-    RUN(FIELD)
-#undef FIELD
-} run;
-
-static const tperf_field run_fields[] = {
-#define FIELD(name) {#name, TPERF_FIELD_INTEGER, offsetof(run, name), true},
-    RUN(FIELD)
-#undef FIELD
-        {"fast", TPERF_FIELD_ANY, 0, true}, // GPUs of each axis in a fast domain
-    {0},
-};
-
 const tperf_bind_candidate *tperf_bind_check_candidate(lua_State *L, int index) {
     return luaL_checkudata(L, index, type_name);
 }
@@ -65,37 +46,6 @@ int tperf_bind_push_pipelines(lua_State *L, int index) {
     lua_getiuservalue(L, -1, TPERF_JOB_PIPELINES);
     lua_remove(L, -2);
     return lua_gettop(L);
-}
-
-// Whether the sizes avoid division by zero and overflow; the caller checks divisibility.
-static bool is_sound(const run *r) {
-    return r->dp >= 1 && r->micro_batch >= 1 && r->panels >= 1 && r->zero >= 0 && r->zero <= 3 &&
-           r->global_batch / r->micro_batch >= r->dp && r->dp <= (int64_t)1 << 31;
-}
-
-static bool has_part(const tperf_candidate *candidate, int axis) {
-    int64_t part = candidate->placement.fast[axis];
-    return part <= candidate->sizes[axis] && candidate->sizes[axis] % part == 0;
-}
-
-// Fills the candidate, whose placement has been read.
-static void set_candidate(lua_State *L, const run *r, const tperf_workload *workload,
-                          tperf_candidate *candidate) {
-    memcpy(candidate->sizes, workload->sizes, sizeof candidate->sizes);
-    candidate->sizes[TPERF_AXIS_REPLICAS] = r->dp;
-    candidate->sizes[TPERF_AXIS_STAGES] = candidate->pipeline->pp;
-    candidate->micro_batch = r->micro_batch;
-    candidate->zero = (int)r->zero;
-    int64_t own = tperf_grid_own_gpus(&workload->grid, workload->sizes, (int64_t)1 << 31);
-    if (!own || own > ((int64_t)1 << 31) / r->dp || !has_part(candidate, TPERF_AXIS_REPLICAS) ||
-        !has_part(candidate, TPERF_AXIS_STAGES) ||
-        !tperf_grid_folds(&workload->grid, candidate->sizes))
-        tperf_bind_fail(L, "sizes must be at least 1 and lie in what they divide");
-    int64_t ways = r->dp * tperf_grid_own_batch(&workload->grid, workload->sizes);
-    if (r->global_batch / r->micro_batch < ways)
-        tperf_bind_fail(L, "a batch of %I is too small for %I replicas",
-                        (LUAI_UACINT)r->global_batch, (LUAI_UACINT)ways);
-    candidate->microbatches = r->global_batch / ways / r->micro_batch;
 }
 
 // Pushes a candidate of the job and the workload at these indices.
@@ -113,22 +63,30 @@ static tperf_bind_candidate *push_candidate(lua_State *L, int job, int workload)
     return c;
 }
 
+// candidate(workload, run)
 static int new_candidate(lua_State *L) {
-    run r;
-    lua_settop(L, 3);
-    tperf_bind_candidate *c = push_candidate(L, 1, 2);
-    tperf_fields_read(L, 3, "job:candidate", run_fields, &r);
-    if (r.pipeline < 1 || (size_t)r.pipeline > c->of->n_pipelines)
+    enum { JOB = 1, WORKLOAD, RUN, CANDIDATE };
+    lua_settop(L, RUN);
+    tperf_bind_candidate *c = push_candidate(L, JOB, WORKLOAD);
+    tperf_choice choice;
+    int64_t fast[TPERF_AXES_MAX];
+    luaL_checktype(L, RUN, LUA_TTABLE);
+    tperf_record_take(L, RUN, &tperf_choice_record, &choice);
+    tperf_bind_raw_field(L, RUN, "pipeline");
+    lua_Integer pipeline = luaL_checkinteger(L, -1);
+    if (pipeline < 1 || (size_t)pipeline > c->of->n_pipelines)
         tperf_bind_fail(L, "no such pipeline");
-    c->candidate.pipeline = &c->of->pipelines[r.pipeline - 1];
-    if (!is_sound(&r)) tperf_bind_fail(L, "sizes must be at least 1 and lie in what they divide");
-    tperf_bind_check_kinds(L, tperf_bind_push_pipelines(L, 4), c->workload);
-    c->candidate.placement.panels = r.panels;
-    tperf_bind_raw_field(L, 3, "fast");
-    tperf_bind_check_placement(L, lua_gettop(L), c->workload, &c->candidate.placement);
-    set_candidate(L, &r, c->workload, &c->candidate);
-    c->job.global_batch = r.global_batch;
-    lua_settop(L, 4);
+    tperf_bind_check_kinds(L, tperf_bind_push_pipelines(L, CANDIDATE), c->workload);
+    tperf_bind_raw_field(L, RUN, "fast");
+    size_t n = tperf_bind_check_sizes(L, lua_gettop(L), fast, TPERF_AXES_MAX);
+    if (n != (size_t)c->workload->grid.n)
+        tperf_bind_fail(L, "a placement of %d axes, not %d", c->workload->grid.n, (int)n);
+    tperf_error error;
+    if (tperf_candidate_init(&c->candidate, c->workload, &c->of->pipelines[pipeline - 1], &choice,
+                             fast, &error) != TPERF_OK)
+        return tperf_bind_fail(L, "%s", error.message);
+    c->job.global_batch = choice.global_batch;
+    lua_settop(L, CANDIDATE);
     return 1;
 }
 

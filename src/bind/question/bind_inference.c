@@ -81,7 +81,7 @@ static int decode_ops(lua_State *L) {
     lua_Integer number = luaL_checkinteger(L, 2);
     luaL_argcheck(L, number >= 1 && number <= workload->n_kinds + 2, 2, "no such section");
     int section = (int)number - 1;
-    const tperf_bind_platform *platform = tperf_bind_check_platform(L, 3);
+    const tperf_setup *platform = tperf_bind_check_platform(L, 3);
     tperf_placement placement = {.panels = 1};
     tperf_bind_check_placement(L, 4, workload, &placement);
     double first = luaL_checknumber(L, 5), last = luaL_checknumber(L, 6);

@@ -301,36 +301,28 @@ static int new_search(lua_State *L) {
 }
 
 // fitting(workloads, micro_batches, from, own, growth) -> number, or nil and the position of a micro-batch without a
-// workload. growth: the part of what a layer keeps for its backward pass that surely grows with the micro-batch; own: of
-// a script's own layers or strategy, the part that surely stays.
+// workload. own, growth: tperf_series' fixed and growth.
 static int fitting(lua_State *L) {
+    enum { SEARCH = 1, WORKLOADS, MICRO_BATCHES, FROM, OWN, GROWTH };
     const box *b = check_idle(L);
-    luaL_checktype(L, 2, LUA_TTABLE);
-    lua_Integer n = (lua_Integer)tperf_bind_length(L, 3, "the micro-batches"),
-                i = luaL_checkinteger(L, 4);
-    double growth = luaL_checknumber(L, 6);
-    bool own = lua_toboolean(L, 5), fits = true;
-    luaL_argcheck(L, i >= 1, 4, "a position is needed");
-    luaL_argcheck(L, growth >= 0 && growth <= 1, 6, "a part from 0 to 1 is needed");
-    lua_settop(L, 3);
-    lua_getiuservalue(L, 1, 3);
-    for (; fits && i >= 1 && i <= n; i++) {
-        tperf_shape shape = {.micro_batch = tperf_bind_check_micro_batch(L, 3, i)};
-        if (lua_rawgeti(L, 2, shape.micro_batch) == LUA_TNIL) {
+    luaL_checktype(L, WORKLOADS, LUA_TTABLE);
+    lua_Integer i = luaL_checkinteger(L, FROM);
+    tperf_series series = {.growth = luaL_checknumber(L, GROWTH), .fixed = lua_toboolean(L, OWN)};
+    luaL_argcheck(L, i >= 1, FROM, "a position is needed");
+    luaL_argcheck(L, series.growth >= 0 && series.growth <= 1, GROWTH,
+                  "a part from 0 to 1 is needed");
+    lua_settop(L, MICRO_BATCHES);
+    series.micro_batches = tperf_bind_push_sizes(L, MICRO_BATCHES, &series.n);
+    lua_getiuservalue(L, SEARCH, 3);
+    for (bool fits = true; fits && (size_t)i <= series.n; i++) {
+        if (lua_rawgeti(L, WORKLOADS, series.micro_batches[i - 1]) == LUA_TNIL) {
             lua_pushinteger(L, i);
             return 2;
         }
-        shape.workload = tperf_bind_check_workload(L, -1);
-        tperf_bind_check_kinds(L, 4, shape.workload);
+        const tperf_workload *workload = tperf_bind_check_workload(L, -1);
+        tperf_bind_check_kinds(L, MICRO_BATCHES + 2, workload);
         lua_pop(L, 1);
-        if (i == n) continue;
-        double times = growth;
-        if (!own) {
-            int64_t after = tperf_bind_check_micro_batch(L, 3, i + 1);
-            times = growth * (double)after / (double)shape.micro_batch;
-            shape.micro_batch = after;
-        }
-        fits = !tperf_search_cannot_fit(b->search, &shape, times);
+        fits = tperf_search_may_fit(b->search, &series, (size_t)i - 1, workload);
     }
     lua_pushinteger(L, i - 1);
     return 1;

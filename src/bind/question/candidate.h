@@ -1,6 +1,6 @@
 // candidate.h: one way to train a model, an object with all that its time and memory depend on. Private to src/bind.
-//   job:candidate(workload, run) -> candidate   run: see RUN in bind_candidate.c; the caller has checked that its
-//     sizes divide
+//   job:candidate(workload, run) -> candidate   run: the fields of TPERF_CHOICE (tperf/plan.h); pipeline: its position in
+//     the job's; fast: list of the GPUs of each axis in a fast domain. The caller has checked that its sizes divide
 // Methods of a candidate:
 //   time([fields])   record, as tperf.train documents it, with space for so many fields, as many as most configurations
 //                    of a search have unless given
