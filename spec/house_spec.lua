@@ -43,7 +43,7 @@ local MAY_USE = {
   bind = { "base", "machine", "grid", "op", "price", "plan", "schedule", "step", "search", "serve", "io" },
   cli = { "base", "bind", "io" },
   page = { "bind", "cli", "io" },
-  tools = { "base", "event", "io", "serve" },
+  tools = { "base", "event", "io", "plan", "serve" },
 }
 local CORE = {
   base = true, machine = true, grid = true, op = true, price = true, plan = true, schedule = true, step = true,
@@ -57,7 +57,8 @@ local WORLDLY = { "printf", "fprintf", "puts", "fputs", "fopen", "open", "getenv
 local OWNER = {
   error = "base", heap = "base", pool = "base", record = "base", units = "base",
   collective = "machine", efficiency = "machine", system = "machine", rules = "machine",
-  grid = "grid", op = "op", price = "price", workload = "plan", plan = "plan", inference = "plan",
+  grid = "grid", op = "op", price = "price", workload = "plan", plan = "plan", inference = "plan", build = "plan",
+  transformer = "plan",
   schedule = "schedule", step = "step", search = "search", event = "event", serve = "serve",
 }
 

@@ -35,8 +35,9 @@ local function copy(t)
 end
 
 describe("the records of the core", function()
-  it("are those of software, training, rules, pipelines, engines, their steps and candidates", function()
-    assert.same({ "software", "training", "rules", "pipeline", "engine", "step_table", "choice" }, core.record())
+  it("are those of software, training, rules, pipelines, engines, their steps, candidates and models", function()
+    assert.same({ "software", "training", "rules", "pipeline", "engine", "step_table", "choice", "step_line",
+      "transformer", "deployment" }, core.record())
     assert.error_matches(function() core.record "other" end, "no record is called 'other'")
   end)
 

@@ -11,6 +11,8 @@ typedef struct tperf_heap {
     void *owner;
 } tperf_heap;
 
+extern const tperf_heap tperf_heap_standard; // the C library's, which charges nobody
+
 // Allocates count x size bytes, at least one; zeroed or not. NULL if out of memory or if the product overflows.
 void *tperf_heap_new(const tperf_heap *heap, size_t count, size_t size);
 void *tperf_heap_zeroed(const tperf_heap *heap, size_t count, size_t size);

@@ -27,5 +27,6 @@ typedef struct tperf_rules {
     TPERF_RULES(TPERF_MEMBER)
 } tperf_rules;
 extern const tperf_record tperf_rules_record;
+extern const tperf_rules tperf_rules_default; // every rule holds
 
 #endif

@@ -188,6 +188,27 @@ typedef struct tperf_step_time {
     int32_t window; // for decode_window: keys that windowed layers see; 0: no such layers
 } tperf_step_time;
 
+// --- a step on a line ---
+
+#define TPERF_LINE(FIELD, member, doc)                                                             \
+    FIELD(NUMBER, member, #member, "s", TPERF_REQUIRED, 0, TPERF_ANY, doc)
+#define TPERF_STEP_LINE(FIELD)                                                                     \
+    TPERF_LINE(FIELD, fixed, "of every step")                                                      \
+    TPERF_LINE(FIELD, per_token, "of each of its tokens")                                          \
+    TPERF_LINE(FIELD, per_context_token, "of each key that decodes read")                          \
+    TPERF_LINE(FIELD, per_prefill_pair, "of each pair of a query and a key in prefills")
+
+// Seconds of a step, linear in its work; and their ticks, for which seconds are first scaled.
+typedef struct tperf_step_line {
+    TPERF_STEP_LINE(TPERF_MEMBER)
+} tperf_step_line;
+extern const tperf_record tperf_step_line_record;
+
+tperf_step_line tperf_step_line_in(const tperf_step_line *seconds, double ticks_per_second);
+// A callback for tperf_step_time, with a tperf_step_line in ticks as the context.
+int64_t tperf_step_line_ticks(const void *line, const tperf_step_work *work,
+                              const tperf_prefill_chunk *chunks);
+
 // --- a priced step, in tables ---
 
 // y at ascending x: piecewise linear, extrapolated from the end pieces.
@@ -281,6 +302,16 @@ typedef struct tperf_requests {
     size_t *first_segment;    // [n + 1] into segments; none: a unique prompt. NULL: all are
     tperf_segment *segments;  // each request's add up to its prompt
 } tperf_requests;
+
+// Room for n requests without priorities and segments; release with tperf_requests_release. Requests of the caller's own
+// arrays need neither.
+tperf_status tperf_requests_init(tperf_requests *requests, const tperf_heap *heap, size_t n,
+                                 tperf_error *error);
+void tperf_requests_release(tperf_requests *requests);
+
+// Gives groups of requests, in turn, a common prefix of so many tokens before their own prompts.
+tperf_status tperf_requests_share(tperf_requests *requests, const tperf_heap *heap, int32_t tokens,
+                                  int64_t groups, tperf_error *error);
 
 // --- a run ---
 

@@ -2,7 +2,18 @@
 #include "tperf/heap.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+
+static void *resize_standard(void *owner, void *block, size_t old_size, size_t new_size) {
+    (void)owner;
+    (void)old_size;
+    if (new_size > 0) return realloc(block, new_size);
+    free(block);
+    return NULL;
+}
+
+const tperf_heap tperf_heap_standard = {resize_standard, NULL};
 
 typedef struct header {
     _Alignas(max_align_t) const tperf_heap *heap;

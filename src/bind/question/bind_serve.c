@@ -1,6 +1,6 @@
 // bind_serve.c: tperf.core.serve(settings, pool, prefill or nil, requests or nil, load or nil) -> record: the
 // simulation of tperf/serve.h for lua/tperf/question/serve/init.lua. settings: see SETTINGS, times in seconds; pool,
-// prefill: { scheduler =, its name, engine =, see tperf_serve_pool_record, line =, see LINE, accepted =, list of numbers
+// prefill: { scheduler =, its name, engine =, see tperf_serve_pool_record, line =, TPERF_STEP_LINE, accepted =, list of numbers
 // of accepted drafts, or nil, steps =, tables of a priced step, which replace the line }; requests: see
 // bind/serve_args.h; load: drawn lengths if there are no requests, and stages of arrivals. Times are returned in seconds.
 #include <math.h>
@@ -10,15 +10,9 @@
 #include "bind/interrupt.h"
 #include "bind/question/serve_args.h"
 
-// Seconds of a step, fixed + per_token tokens + per_context_token keys + per_prefill_pair pairs; later in ticks. A row
-// for each number (tperf/record.h), as of the settings of a run.
+// A row for each setting of a run (tperf/record.h).
 #define SECONDS(FIELD, member, initial, below)                                                     \
     FIELD(NUMBER, member, #member, "s", initial, 0, below, "")
-#define LINE(FIELD)                                                                                \
-    SECONDS(FIELD, fixed, TPERF_REQUIRED, TPERF_ANY)                                               \
-    SECONDS(FIELD, per_token, TPERF_REQUIRED, TPERF_ANY)                                           \
-    SECONDS(FIELD, per_context_token, TPERF_REQUIRED, TPERF_ANY)                                   \
-    SECONDS(FIELD, per_prefill_pair, TPERF_REQUIRED, TPERF_ANY)
 #define SETTINGS(FIELD)                                                                            \
     FIELD(INTEGER, seed, "seed", NULL, TPERF_REQUIRED, -TPERF_ANY, TPERF_ANY, "")                  \
     FIELD(INT32, routing, "routing", NULL, TPERF_REQUIRED, 0, TPERF_ROUTE_PREFIX, "")              \
@@ -36,14 +30,6 @@
 
 enum { KEEP_NOTHING, KEEP_REQUESTS, KEEP_STEPS };
 
-typedef struct line {
-    LINE(TPERF_MEMBER)
-} line;
-#define FIELD(...) TPERF_FIELD(line, __VA_ARGS__),
-static const tperf_record_field line_fields[] = {LINE(FIELD){0}};
-#undef FIELD
-static const tperf_record line_record = {"tperf.serve", sizeof(line), line_fields};
-
 typedef struct settings {
     SETTINGS(TPERF_MEMBER)
 } settings;
@@ -55,7 +41,7 @@ static const tperf_record setting_record = {"tperf.serve", sizeof(settings), set
 // One pool, and the data of its step time.
 typedef struct pool_data {
     tperf_serve_pool pool;
-    line step;
+    tperf_step_line step; // seconds, later ticks
     tperf_step_table table;
 } pool_data;
 
@@ -91,16 +77,6 @@ void tperf_bind_schedulers(lua_State *L) {
 
 // --- input ---
 
-static int64_t ticks_of_step(const void *context, const tperf_step_work *work,
-                             const tperf_prefill_chunk *chunks) {
-    (void)chunks;
-    const line *l = context;
-    double ticks = l->fixed + l->per_token * (double)(work->decode_tokens + work->prefill_tokens) +
-                   l->per_context_token * (double)work->decode_context +
-                   l->per_prefill_pair * (double)work->prefill_pairs;
-    return ticks < 0x1p62 ? (int64_t)(ticks + 0.5) : INT64_MAX;
-}
-
 static const tperf_scheduler *read_scheduler(lua_State *L, int index) {
     bool named = tperf_bind_raw_field(L, index, "scheduler") == LUA_TSTRING;
     const tperf_scheduler *scheduler = named ? tperf_scheduler_named(lua_tostring(L, -1)) : NULL;
@@ -117,7 +93,7 @@ static void read_pool(lua_State *L, int index, pool_data *data) {
     tperf_record_read(L, -1, &tperf_serve_pool_record, &data->pool);
     data->pool.engine.scheduler = read_scheduler(L, index);
     tperf_bind_raw_field(L, index, "line");
-    tperf_record_read(L, -1, &line_record, &data->step);
+    tperf_record_read(L, -1, &tperf_step_line_record, &data->step);
     lua_pop(L, 2);
 }
 
@@ -126,12 +102,8 @@ static void read_pool(lua_State *L, int index, pool_data *data) {
 static void scale_pool(lua_State *L, int index, uint64_t seed, double ticks_per_second,
                        pool_data *data) {
     tperf_serve_pool *pool = &data->pool;
-    line *step = &data->step;
-    step->fixed *= ticks_per_second;
-    step->per_token *= ticks_per_second;
-    step->per_context_token *= ticks_per_second;
-    step->per_prefill_pair *= ticks_per_second;
-    pool->step_time = (tperf_step_time){.ticks = ticks_of_step, .context = step};
+    data->step = tperf_step_line_in(&data->step, ticks_per_second);
+    pool->step_time = (tperf_step_time){.ticks = tperf_step_line_ticks, .context = &data->step};
     pool->engine.drafting.seed = seed;
     if (tperf_bind_raw_field(L, index, "steps") == LUA_TTABLE)
         tperf_serve_read_table(L, lua_gettop(L), ticks_per_second, &data->table, &pool->step_time);
@@ -161,8 +133,8 @@ static bool is_whole(double x) {
 }
 
 // If every given time is a whole number of seconds, ticks of a second lose nothing and reach further.
-static double ticks_per_second(const settings *s, const line *step, const tperf_serve_box *box,
-                               bool drawn) {
+static double ticks_per_second(const settings *s, const tperf_step_line *step,
+                               const tperf_serve_box *box, bool drawn) {
     const double nano = 1e9;
     bool whole = !drawn && is_whole(s->think) && is_whole(step->fixed) &&
                  is_whole(step->per_token) && is_whole(step->per_context_token) &&
@@ -174,8 +146,8 @@ static double ticks_per_second(const settings *s, const line *step, const tperf_
 }
 
 // Reads all requests, and sets the time scale. given: the caller's line gives a step's duration.
-static void read_all_requests(lua_State *L, const settings *s, const line *step, bool given,
-                              tperf_serve_box *box) {
+static void read_all_requests(lua_State *L, const settings *s, const tperf_step_line *step,
+                              bool given, tperf_serve_box *box) {
     enum { REQUESTS = 4, LOAD };
     uint64_t seed = (uint64_t)s->seed;
     bool drawn_arrivals = false;

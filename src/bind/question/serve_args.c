@@ -11,12 +11,7 @@ static const char type_name[] = "tperf.serve";
 static const double tick_limit = 9.2e18; // below 2^63
 
 void tperf_serve_box_close(tperf_serve_box *box) {
-    tperf_heap_free(box->requests.arrival);
-    tperf_heap_free(box->requests.prompt);
-    tperf_heap_free(box->requests.output);
-    tperf_heap_free(box->requests.priority);
-    tperf_heap_free(box->requests.first_segment);
-    tperf_heap_free(box->requests.segments);
+    tperf_requests_release(&box->requests);
     tperf_heap_free(box->seconds);
     tperf_served_release(&box->served);
     tperf_pool_free(box->pool);
@@ -48,11 +43,13 @@ static void *allocate(lua_State *L, const tperf_serve_box *box, void *block, siz
 }
 
 static void reserve(lua_State *L, tperf_serve_box *box, size_t n) {
-    tperf_requests *r = &box->requests;
-    r->n = n;
-    r->arrival = allocate(L, box, NULL, n, sizeof *r->arrival);
-    r->prompt = allocate(L, box, NULL, n, sizeof *r->prompt);
-    r->output = allocate(L, box, NULL, n, sizeof *r->output);
+    tperf_error error;
+    tperf_status status;
+    bool tried = false;
+    do
+        status = tperf_requests_init(&box->requests, &box->heap, n, &error);
+    while (tperf_bind_try_again(L, status, &tried));
+    if (status != TPERF_OK) tperf_bind_fail(L, "tperf.serve: %s", error.message);
 }
 
 int64_t tperf_serve_ticks(lua_State *L, const tperf_serve_box *box, double seconds) {
@@ -353,20 +350,15 @@ typedef struct load_record {
     int64_t count, prefix_tokens, prefix_groups;
 } load_record;
 
-// Gives groups of requests a common prefix in turn, followed by a stream of their own.
 static void add_prefixes(lua_State *L, const load_record *load, tperf_serve_box *box) {
-    const int64_t own = (int64_t)1 << 40; // beyond all answers
-    tperf_requests *r = &box->requests;
-    r->first_segment = allocate(L, box, NULL, r->n + 1, sizeof *r->first_segment);
-    for (size_t i = 0; i < r->n; i++) {
-        r->first_segment[i] = box->n_segments;
-        add_segment(
-            L, box,
-            (tperf_segment){(int64_t)i % load->prefix_groups, (int32_t)load->prefix_tokens});
-        add_segment(L, box, (tperf_segment){own + (int64_t)i, r->prompt[i]});
-        r->prompt[i] += (int32_t)load->prefix_tokens;
-    }
-    r->first_segment[r->n] = box->n_segments;
+    tperf_error error;
+    tperf_status status;
+    bool tried = false;
+    do
+        status = tperf_requests_share(&box->requests, &box->heap, (int32_t)load->prefix_tokens,
+                                      load->prefix_groups, &error);
+    while (tperf_bind_try_again(L, status, &tried));
+    if (status != TPERF_OK) tperf_bind_fail(L, "tperf.serve: %s", error.message);
 }
 
 void tperf_serve_draw_lengths(lua_State *L, int index, uint64_t seed, tperf_serve_box *box) {
