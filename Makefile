@@ -70,14 +70,14 @@ LUA_LIBDIR = $(shell pkg-config --variable=libdir lua5.4)
 PROGRAM_LIBS = $(if $(LUA_ARCHIVE),$(addprefix -Wl$(,),--whole-archive $(LUA_ARCHIVE) --no-whole-archive) \
                $(filter-out -llua%,$(LIBS)),$(LIBS))
 
-SOURCES   := $(sort $(filter-out src/tools/% src/page/% $(if $(FAULTS),,$(FAULTS_FILE)),$(wildcard src/*/*.c src/*/*/*.c)))
+SOURCES   := $(sort $(filter-out src/tools/% src/page/% $(wildcard src/*/test/*.c) $(if $(FAULTS),,$(FAULTS_FILE)),$(wildcard src/*/*.c src/*/*/*.c)))
 OBJECTS   := $(SOURCES:src/%.c=$(B)/%.o) $(B)/embedded.o $(B)/sources.o $(B)/serve/schedulers.o
 LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 DATA_FILES := $(sort $(wildcard kernels/*.yaml)) # that the program has even where no data are installed
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all mpi mutants run test test-thorough test-mpi check faults coverage accuracy accuracy-record accuracy-docs accuracy-serving docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
+.PHONY: all mpi mutants run test unit test-thorough test-mpi check faults coverage accuracy accuracy-record accuracy-docs accuracy-serving docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
         fuzz-cli fuzz-lua gallery lint format lua-module deps deps-mpi deps-test deps-lint deps-deb install install-lua \
         uninstall deb clean help FORCE
 .DEFAULT_GOAL := all
@@ -99,6 +99,10 @@ run: deps ## install what is missing, build, and run scripts/sweep_nvlink.lua
 test: deps deps-test ## install what is missing, build, and run the specs
 	@$(MAKE) all
 	$(Q)$(B)/tperf run --trust spec/run.lua $(if $(JOBS),--jobs=$(JOBS)) spec
+
+unit: deps deps-test ## the unit tests in C alone, of src/ROOM/test
+	@$(MAKE) all
+	$(Q)$(B)/tperf run --trust spec/run.lua spec/unit_spec.lua
 
 test-thorough: deps deps-test ## the specs that sample their cases, with all of them
 	@$(MAKE) all

@@ -104,7 +104,7 @@ describe("the C files", function()
   it("of the core print nothing, open nothing and keep no globals", function()
     local wrong = {}
     for _, path in ipairs(c_files) do
-      if CORE[layer_of(path)] then
+      if CORE[layer_of(path)] and not path:find "/test/" then
         for number, line in ipairs(lines_of(path)) do
           local code = line:gsub("//.*$", ""):gsub('"[^"]*"', '""')
           for _, name in ipairs(WORLDLY) do

@@ -149,6 +149,9 @@ typedef struct tperf_op {
     int64_t more_kernels; // beside its own, which a serving engine's host launches without graphs
 } tperf_op;
 
+// An op of this name, without counts. The functions below add the counts of a kind to such an op, once.
+tperf_op tperf_op_new(const char *name, tperf_dtype dtype);
+
 // Y = X W + bias. X is tokens x n_in, W is n_in x n_out. Saved: X, unless another op keeps it. A product cut along W's
 // columns takes a gathered X; one cut along its rows makes partial sums of Y.
 //   gather_axis:       X lies in shards of `shard` tokens (0: all of them); they are gathered before each

@@ -11,6 +11,12 @@ const char *const tperf_module_names[TPERF_MODULE_COUNT] = {
     "attn_proj", "expert_fc1",     "moe_router",
 };
 
+tperf_op tperf_op_new(const char *name, tperf_dtype dtype) {
+    tperf_op op = {.dtype = dtype, .matrix_dtype = dtype};
+    snprintf(op.name, sizeof op.name, "%s", name);
+    return op;
+}
+
 tperf_status tperf_size_check(tperf_error *error, const char *field, int64_t size) {
     if (size >= 0) return TPERF_OK;
     return tperf_error_set(error, TPERF_INVALID, "'%s' must not be negative, got %lld", field,

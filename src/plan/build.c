@@ -169,11 +169,10 @@ const tperf_pipeline *tperf_build_1f1b(tperf_builder *builder, const tperf_model
         .placed = true,
         .last_in_flight = 1,
     };
-    if (tperf_pipeline_split(&made->one, builder->heap, layers, in_flight, error) != TPERF_OK)
-        return NULL;
-    made->next = builder->pipelines;
+    made->next = builder->pipelines; // released with the builder, whatever it lacks
     builder->pipelines = made;
-    return &made->one;
+    tperf_status status = tperf_pipeline_split(&made->one, builder->heap, layers, in_flight, error);
+    return status == TPERF_OK ? &made->one : NULL;
 }
 
 const tperf_decode *tperf_build_decode(tperf_builder *builder, int n, const double *keys,

@@ -57,8 +57,7 @@ typedef struct layout {
 
 static tperf_op *add(layout *l, const char *name) {
     tperf_op *op = &l->ops[l->n++];
-    *op = (tperf_op){.dtype = TPERF_BF16, .matrix_dtype = TPERF_BF16};
-    strcpy(op->name, name);
+    *op = tperf_op_new(name, TPERF_BF16);
     return op;
 }
 

@@ -143,7 +143,8 @@ local answers = {}
 for _, command in ipairs(commands) do answers[command] = ask(command) end
 
 local files = {}
-for _, path in ipairs(lines("cd " .. COPY .. " && find " .. ROOMS .. " -name '*.c' -o -name '*.lua' | sort")) do
+local FIND <const> = "cd %s && find %s -not -path '*/test/*' '(' -name '*.c' -o -name '*.lua' ')' | sort"
+for _, path in ipairs(lines(FIND:format(COPY, ROOMS))) do
   if path:find(wanted) then files[#files + 1] = path end
 end
 

@@ -1,30 +1,9 @@
-// check_serve.c: runs tperf_serve_run with the n-th allocation failing, for every n: an error each time, and no leaks.
-// spec/serve_core_spec.lua builds and runs it with sanitizers.
-#include <stdio.h>
-#include <stdlib.h>
-
+// allocations.c: simulations with the n-th allocation failing, for every n: an error each time, and no leaks.
+#include "base/test/unit.h"
 #include "tperf/serve.h"
 
-static long allocations_left = -1; // below 0: no limit
-static long held;                  // bytes
-
-static void *resize(void *owner, void *block, size_t old_size, size_t new_size) {
-    (void)owner;
-    if (new_size > 0 && allocations_left == 0) return NULL;
-    if (new_size > 0 && allocations_left > 0) allocations_left--;
-    held += (long)new_size - (long)old_size;
-    if (new_size > 0) return realloc(block, new_size);
-    free(block);
-    return NULL;
-}
-
-static const tperf_heap heap = {resize, NULL};
-
-static void demand(int was_held, const char *what, long number) {
-    if (was_held) return;
-    printf("failed: %s (%ld)\n", what, number);
-    exit(1);
-}
+static unit_heap owner = {.allocations_left = -1};
+static const tperf_heap heap = {unit_resize, &owner};
 
 static int64_t step(const void *context, const tperf_step_work *work,
                     const tperf_prefill_chunk *chunks) {
@@ -69,7 +48,7 @@ static tperf_status run(const tperf_serve_options *options, int shared, int64_t 
     return status;
 }
 
-int main(void) {
+static void survive(void) {
     static const int32_t accepted[] = {0, 1, 2, 2, 1};
     const tperf_engine engine = {.max_num_seqs = 40,
                                  .max_num_batched_tokens = 64,
@@ -106,16 +85,16 @@ int main(void) {
     int64_t preemptions = 0;
     for (int i = 0; i < OPTIONS; i++) {
         for (long n = 0;; n++) {
-            allocations_left = n;
+            owner.allocations_left = n;
             tperf_status status = run(&options[i], i == 1 || i == 3 || i == 5, &preemptions);
-            demand(held == 0, "nothing may leak", n);
-            demand(status == TPERF_OK || status == TPERF_NO_MEMORY, "memory is what is missing", n);
+            CHECK(owner.held == 0);
+            CHECK(status == TPERF_OK || status == TPERF_NO_MEMORY);
             if (status == TPERF_OK) break;
             failures++;
         }
     }
-    demand(failures > 60 && preemptions > 20, "allocations fail, and requests preempt each other",
-           failures);
-    printf("%ld failed allocations are errors\n", failures);
-    return 0;
+    CHECK(failures > 60);
+    CHECK(preemptions > 20); // requests preempt each other meanwhile
 }
+
+UNIT_TESTS({"survive each allocation that fails, and leak nothing", survive})

@@ -1,20 +1,6 @@
-// check_serve_arguments.c: checks that tperf_serve_run rejects a C program's invalid options and requests, one fault at
-// a time. spec/serve_core_spec.lua builds and runs it.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+// arguments.c: a simulation refuses a C program's invalid options and requests, one fault at a time.
+#include "base/test/unit.h"
 #include "tperf/serve.h"
-
-static void *resize(void *owner, void *block, size_t old_size, size_t new_size) {
-    (void)owner;
-    (void)old_size;
-    if (new_size > 0) return realloc(block, new_size);
-    free(block);
-    return NULL;
-}
-
-static const tperf_heap heap = {resize, NULL};
 
 static int64_t step(const void *context, const tperf_step_work *work,
                     const tperf_prefill_chunk *chunks) {
@@ -30,7 +16,6 @@ static int64_t ticks, arrival[2];
 static int32_t prompt[2], output[2], accepted[1];
 static size_t first_segment[3];
 static tperf_segment segments[2];
-static int refusals;
 
 static void set_sound(void) {
     options = (tperf_serve_options){
@@ -46,7 +31,7 @@ static void set_sound(void) {
                                          .n_accepted = 1}},
                  .step_time = {step, NULL, &ticks, 0},
                  .replicas = 1},
-        .heap = &heap,
+        .heap = &tperf_heap_standard,
     };
     ticks = 1000;
     accepted[0] = 1;
@@ -59,27 +44,20 @@ static void set_sound(void) {
     requests = (tperf_requests){2, arrival, prompt, output, NULL, first_segment, segments};
 }
 
-static void demand(bool held, const char *what, const char *message) {
-    if (held) return;
-    printf("failed: %s: %s\n", what, message);
-    exit(1);
-}
-
 // Runs the broken question, and restores it.
 static void refused(const char *reason) {
     tperf_served served;
     tperf_error error = {{0}};
     tperf_status status = tperf_serve_run(&options, &requests, NULL, &served, &error);
-    demand(status == TPERF_INVALID, reason, "is no refusal");
-    demand(strstr(error.message, reason) != NULL, reason, error.message);
-    demand(!served.first_token && !served.steps, reason, "leaves something to release");
-    demand(tperf_serve_run(&options, &requests, NULL, &served, NULL) == TPERF_INVALID, reason,
-           "needs no place for a message");
+    CHECK(status == TPERF_INVALID);
+    SAYS(reason, error.message);
+    CHECK(!served.first_token && !served.steps); // nothing to release
+    CHECK(tperf_serve_run(&options, &requests, NULL, &served, NULL) == TPERF_INVALID);
     set_sound();
-    refusals++;
 }
 
 static void refuse_engines(void) {
+    set_sound();
     options.pool.engine.num_blocks = -1, refused("'num_blocks' must be at least 2");
     options.pool.engine.long_prefill_token_threshold = -1,
     refused("'long_prefill_token_threshold'");
@@ -99,6 +77,7 @@ static void refuse_engines(void) {
 }
 
 static void refuse_requests(void) {
+    set_sound();
     requests.n = INT32_MAX, refused("too many requests");
     prompt[1] = 0, refused("request 2: prompt and output must be from 1");
     output[1] = 0, refused("request 2: prompt and output must be from 1");
@@ -111,6 +90,7 @@ static void refuse_requests(void) {
 }
 
 static void refuse_times(void) {
+    set_sound();
     ticks = -1, refused("a step at tick 0 takes -1 ticks");
     ticks = INT64_MAX, refused("the clock ends at 2^63");
     ticks = INT64_MAX / 2, refused("the clock ends at 2^63");
@@ -124,22 +104,22 @@ static void refuse_times(void) {
 
 // A run polls the stop flag.
 static void stop_when_asked(void) {
+    set_sound();
     atomic_int stop = 0;
     tperf_served served;
     options.stop = &stop;
     options.pool.engine.num_blocks = 0, options.pool.engine.max_model_len = 10000;
     output[0] = output[1] = 9000;
-    demand(tperf_serve_run(&options, &requests, NULL, &served, NULL) == TPERF_OK, "a stop",
-           "was not asked");
+    CHECK(tperf_serve_run(&options, &requests, NULL, &served, NULL) == TPERF_OK);
     tperf_served_release(&served);
     stop = 1;
-    demand(tperf_serve_run(&options, &requests, NULL, &served, NULL) == TPERF_INTERRUPTED, "a stop",
-           "was asked");
+    CHECK(tperf_serve_run(&options, &requests, NULL, &served, NULL) == TPERF_INTERRUPTED);
     set_sound();
 }
 
 // Every replica finds the same fault; the message is the first replica's, whichever worker ran it.
 static void refuse_replicas(void) {
+    set_sound();
     tperf_pool *pool = tperf_pool_new(2);
     for (int threads = 1; threads <= 2; threads++) {
         tperf_served served;
@@ -148,32 +128,24 @@ static void refuse_replicas(void) {
         ticks = -1;
         tperf_status status =
             tperf_serve_run(&options, &requests, threads > 1 ? pool : NULL, &served, &error);
-        demand(status == TPERF_INVALID && strstr(error.message, "at tick 0"), "replicas",
-               error.message);
+        CHECK(status == TPERF_INVALID);
+        SAYS("at tick 0", error.message);
         set_sound();
-        refusals++;
     }
     tperf_pool_free(pool);
 }
 
 static void accept_the_sound(void) {
+    set_sound();
     tperf_served served;
     tperf_error error = {{0}};
-    demand(tperf_serve_run(&options, &requests, NULL, &served, &error) == TPERF_OK, "sound",
-           error.message);
-    demand(served.totals.finished == 2, "sound", "is answered");
+    CHECK(tperf_serve_run(&options, &requests, NULL, &served, &error) == TPERF_OK);
+    SAME(2, served.totals.finished);
     tperf_served_release(&served);
 }
 
-int main(void) {
-    set_sound();
-    accept_the_sound();
-    refuse_engines();
-    refuse_requests();
-    refuse_times();
-    refuse_replicas();
-    stop_when_asked();
-    accept_the_sound();
-    printf("%d refusals\n", refusals);
-    return 0;
-}
+UNIT_TESTS({"accept what is sound", accept_the_sound}, {"refuse engines", refuse_engines},
+           {"refuse requests", refuse_requests},
+           {"refuse times that leave the clock", refuse_times},
+           {"refuse replicas in their order, whatever the threads", refuse_replicas},
+           {"stop when asked", stop_when_asked})
