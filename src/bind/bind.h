@@ -76,8 +76,6 @@ void tperf_bind_workload(lua_State *L);
 void tperf_bind_op(lua_State *L);
 int tperf_bind_given_op(lua_State *L);    // op.given
 int tperf_bind_communicate(lua_State *L); // op:communicate
-int tperf_bind_ops_on_line(lua_State *L); // op.on_line
-int tperf_bind_ops_equal(lua_State *L);   // op.equal
 void tperf_bind_pipelines(lua_State *L);
 void tperf_bind_records(lua_State *L);
 void tperf_bind_reread(lua_State *L);

@@ -10,6 +10,10 @@
 #define TPERF_BIND_OP "tperf.op"
 const tperf_op *tperf_bind_check_op(lua_State *L, int index);
 const tperf_workload *tperf_bind_check_workload(lua_State *L, int index);
+// Pushes the records of the ops of the section whose number is at 2, and returns 1; raises if there is no such section,
+// or if the system lacks a peak that an op needs.
+int tperf_bind_push_ops(lua_State *L, const tperf_workload *workload, const tperf_platform *on,
+                        const tperf_placement *placement);
 // The pipelines made by tperf.core.pipelines.
 const tperf_pipeline *tperf_bind_check_pipelines(lua_State *L, int index, size_t *n);
 // The layers that they distribute.

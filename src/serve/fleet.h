@@ -96,20 +96,30 @@ tperf_status tperf_route(tperf_fleet *fleet, size_t request, int32_t *lane, tper
 // The least loaded lane from `first` to `last` - 1; ties: the first.
 int32_t tperf_least_loaded(const tperf_fleet *fleet, int32_t first, int32_t last);
 
-// --- for step.c ---
+// --- traffic.c, for the files beside it ---
+
+// Pushes the next request's arrival as an event, if one is left: its own arrival time, or `release` in a closed loop,
+// plus the front end's delay.
+tperf_status tperf_fleet_call_next(tperf_fleet *fleet, int64_t release, tperf_error *error);
+// A request arrives: it is rejected, or waits in a lane.
+tperf_status tperf_fleet_arrive(tperf_fleet *fleet, size_t request, tperf_error *error);
+tperf_status tperf_fleet_enqueue(tperf_fleet *fleet, size_t request, int32_t lane,
+                                 tperf_error *error);
 
 // Advances the clock, and the time integral of the number of requests.
 void tperf_fleet_advance(tperf_fleet *fleet, int64_t now);
+
+// Records an answered request, or passes one from the prefill pool on. In a closed loop an answer releases the next
+// request.
+tperf_status tperf_fleet_finish(tperf_fleet *fleet, int32_t lane, const tperf_sequence *sequence,
+                                tperf_error *error);
+
+// --- step.c and coast.c ---
 
 // Fast-forwards through steps in which every request gets a token and no request comes or goes.
 tperf_status tperf_coast(tperf_fleet *fleet, tperf_unit *unit, tperf_error *error);
 
 tperf_status tperf_step_begin(tperf_fleet *fleet, int32_t unit, tperf_error *error);
 tperf_status tperf_step_end(tperf_fleet *fleet, int32_t unit, int32_t flight, tperf_error *error);
-
-// Records an answered request, or passes one from the prefill pool on. In a closed loop an answer releases the next
-// request.
-tperf_status tperf_fleet_finish(tperf_fleet *fleet, int32_t lane, const tperf_sequence *sequence,
-                                tperf_error *error);
 
 #endif

@@ -496,5 +496,4 @@ void tperf_bind_codec(lua_State *L) {
     static const luaL_Reg functions[] = {
         {"encode", encode}, {"identity", identity}, {"decode", decode}, {NULL, NULL}};
     luaL_newlib(L, functions);
-    tperf_bind_rows(L);
 }

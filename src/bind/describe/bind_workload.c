@@ -14,14 +14,14 @@
 //   workload:served(the same) -> others, by_keys, kernels   a section's forward pass in a serving engine: seconds of the
 //       ops whose cost grows with the keys that tokens see, and of all others; kernels that its host launches
 //   #workload   the number of its ops
-//   candidate:ops(section)   the same, of a candidate of a job (bind/question/candidate.h)
 #include <limits.h>
 #include <string.h>
 
 #include "bind/bind.h"
+#include "bind/describe/comm_record.h"
 #include "bind/fields.h"
 #include "bind/model_args.h"
-#include "bind/question/candidate.h"
+#include "bind/platform.h"
 
 static const char type_name[] = "tperf.workload";
 
@@ -419,10 +419,10 @@ static int workload_ops(lua_State *L) {
     return push_ops(L, &p);
 }
 
-int tperf_bind_candidate_ops(lua_State *L) {
-    const tperf_bind_candidate *c = tperf_bind_check_candidate(L, 1);
-    pricing p = pricing_of(L, c->workload, c->job.on);
-    p.placement = c->candidate.placement;
+int tperf_bind_push_ops(lua_State *L, const tperf_workload *workload, const tperf_platform *on,
+                        const tperf_placement *placement) {
+    pricing p = pricing_of(L, workload, *on);
+    p.placement = *placement;
     return push_ops(L, &p);
 }
 

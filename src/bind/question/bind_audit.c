@@ -1,8 +1,8 @@
-// bind_audit.c: candidate:audit(): the breakdown of an iteration's parts, as lua/tperf/question/train/sum.lua reads it;
-// and the records of collectives.
+// bind_audit.c: candidate:audit(): the breakdown of an iteration's parts, as lua/tperf/question/train/sum.lua reads it.
 #include <math.h>
 
 #include "bind/bind.h"
+#include "bind/describe/comm_record.h"
 #include "bind/fields.h"
 #include "bind/model_args.h"
 #include "bind/question/candidate.h"
@@ -22,42 +22,6 @@ static void set_integer(lua_State *L, const char *name, int64_t value) {
     lua_setfield(L, -2, name);
 }
 
-// A collective; seconds and bytes are those of all its parts.
-typedef struct routed {
-    tperf_collective kind;
-    double bytes;
-    tperf_group group;
-    tperf_route route;
-    double seconds;
-} routed;
-
-static void push_comm(lua_State *L, const routed *c) {
-    lua_createtable(L, 0, 12);
-    set_text(L, "kind", tperf_collective_names[c->kind]);
-    tperf_fields_set(L, "bytes", c->bytes);
-    set_integer(L, "gpus", c->group.size);
-    set_integer(L, "fast", c->group.fast);
-    tperf_fields_set(L, "time", c->seconds);
-    tperf_fields_set(L, "fast_bytes", c->route.fast_bytes);
-    tperf_fields_set(L, "nic_bytes", c->route.nic_bytes);
-    set_text(L, "algorithm", c->route.algorithm);
-}
-
-void tperf_bind_push_op_comm(lua_State *L, const tperf_workload *workload, const tperf_op *op,
-                             const tperf_comm *comm, const tperf_platform *on,
-                             const tperf_placement *placement) {
-    double panels = tperf_panels_of(op, placement->panels);
-    tperf_group group = {workload->sizes[comm->axis_index], placement->fast[comm->axis_index]};
-    double seconds = panels * tperf_comm_time(comm, on, workload->sizes, placement, panels);
-    tperf_route route = tperf_comm_route(comm, on, group, panels);
-    route.fast_bytes *= panels;
-    route.nic_bytes *= panels;
-    push_comm(L, &(routed){comm->kind, comm->bytes, group, route, seconds});
-    set_text(L, "axis", comm->axis);
-    set_flag(L, "beside", comm->beside);
-    if (tperf_comm_is_once(comm)) set_flag(L, "once", true);
-}
-
 // Pushes the exchange of one layer of a section: its collectives, and the hidden and exposed parts of their sum.
 static void push_exchange(lua_State *L, const tperf_plan *plan, int section,
                           const tperf_exchange *exchange, tperf_exposure e) {
@@ -71,8 +35,8 @@ static void push_exchange(lua_State *L, const tperf_plan *plan, int section,
         if (comms[i].bytes == 0 || comms[i].group.size == 1) continue;
         tperf_route route = tperf_collective_route(on->system, on->rules, comms[i].kind,
                                                    comms[i].bytes, comms[i].group);
-        push_comm(
-            L, &(routed){comms[i].kind, comms[i].bytes, comms[i].group, route, comms[i].seconds});
+        tperf_bind_push_comm(L, &(tperf_bind_comm){comms[i].kind, comms[i].bytes, comms[i].group,
+                                                   route, comms[i].seconds});
         set_text(L, "what", comms[i].gathers ? "gather weights" : "reduce gradients");
         set_flag(L, "experts", comms[i].experts);
         if (comms[i].parts != 1) tperf_fields_set(L, "parts", comms[i].parts);
@@ -140,8 +104,8 @@ static void push_messages(lua_State *L, const tperf_plan *plan) {
         bool costs = i == 0 || fast == 1 || on->rules->slow_pipeline_links_cost;
         tperf_route route =
             tperf_collective_route(on->system, on->rules, TPERF_SEND, bytes, tiers[i].group);
-        push_comm(
-            L, &(routed){TPERF_SEND, bytes, tiers[i].group, route, costs ? tiers[i].seconds : 0});
+        tperf_bind_push_comm(L, &(tperf_bind_comm){TPERF_SEND, bytes, tiers[i].group, route,
+                                                   costs ? tiers[i].seconds : 0});
         tperf_fields_set(L, "links", tiers[i].links);
         lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
     }

@@ -1,10 +1,9 @@
-// bind_candidate.c: core.job, and a job's candidates, see candidate.h.
+// bind_candidate.c: the types of jobs and candidates, see candidate.h.
 #include "bind/question/candidate.h"
 
 #include <string.h>
 
 #include "bind/bind.h"
-#include "bind/fields.h"
 #include "bind/model_args.h"
 
 static const char type_name[] = "tperf.candidate", job_name[] = "tperf.job";
@@ -13,7 +12,7 @@ const tperf_bind_job *tperf_bind_check_job(lua_State *L, int index) {
     return luaL_checkudata(L, index, job_name);
 }
 
-static tperf_bind_job *push_job(lua_State *L, int platform, int pipelines) {
+tperf_bind_job *tperf_bind_push_job(lua_State *L, int platform, int pipelines) {
     platform = lua_absindex(L, platform);
     pipelines = lua_absindex(L, pipelines);
     tperf_bind_job *job = lua_newuserdatauv(L, sizeof *job, 2);
@@ -28,15 +27,6 @@ static tperf_bind_job *push_job(lua_State *L, int platform, int pipelines) {
     return job;
 }
 
-// job(platform, training, pipelines)
-static int new_job(lua_State *L) {
-    lua_settop(L, 3);
-    tperf_training training;
-    tperf_bind_check_training(L, 2, &training);
-    push_job(L, 1, 3)->training = training;
-    return 1;
-}
-
 const tperf_bind_candidate *tperf_bind_check_candidate(lua_State *L, int index) {
     return luaL_checkudata(L, index, type_name);
 }
@@ -48,8 +38,7 @@ int tperf_bind_push_pipelines(lua_State *L, int index) {
     return lua_gettop(L);
 }
 
-// Pushes a candidate of the job and the workload at these indices.
-static tperf_bind_candidate *push_candidate(lua_State *L, int job, int workload) {
+tperf_bind_candidate *tperf_bind_push_candidate(lua_State *L, int job, int workload) {
     tperf_bind_candidate *c = lua_newuserdatauv(L, sizeof *c, 2);
     memset(c, 0, sizeof *c);
     c->of = tperf_bind_check_job(L, job);
@@ -63,69 +52,73 @@ static tperf_bind_candidate *push_candidate(lua_State *L, int job, int workload)
     return c;
 }
 
-// candidate(workload, run)
-static int new_candidate(lua_State *L) {
-    enum { JOB = 1, WORKLOAD, RUN, CANDIDATE };
-    lua_settop(L, RUN);
-    tperf_bind_candidate *c = push_candidate(L, JOB, WORKLOAD);
-    tperf_choice choice;
-    int64_t fast[TPERF_AXES_MAX];
-    luaL_checktype(L, RUN, LUA_TTABLE);
-    tperf_record_take(L, RUN, &tperf_choice_record, &choice);
-    tperf_bind_raw_field(L, RUN, "pipeline");
-    lua_Integer pipeline = luaL_checkinteger(L, -1);
-    if (pipeline < 1 || (size_t)pipeline > c->of->n_pipelines)
-        tperf_bind_fail(L, "no such pipeline");
-    tperf_bind_check_kinds(L, tperf_bind_push_pipelines(L, CANDIDATE), c->workload);
-    tperf_bind_raw_field(L, RUN, "fast");
-    size_t n = tperf_bind_check_sizes(L, lua_gettop(L), fast, TPERF_AXES_MAX);
-    if (n != (size_t)c->workload->grid.n)
-        tperf_bind_fail(L, "a placement of %d axes, not %d", c->workload->grid.n, (int)n);
-    tperf_error error;
-    if (tperf_candidate_init(&c->candidate, c->workload, &c->of->pipelines[pipeline - 1], &choice,
-                             fast, &error) != TPERF_OK)
-        return tperf_bind_fail(L, "%s", error.message);
-    c->job.global_batch = choice.global_batch;
-    lua_settop(L, CANDIDATE);
-    return 1;
-}
+// Layer costs of a workload on a platform and placement, cached for the last two requests, with and without software.
+// Configurations that differ only in replicas, stages or batch share them.
+typedef struct priced {
+    bool known;
+    tperf_system system;
+    tperf_rules rules;
+    tperf_software software;
+    tperf_placement placement;
+    tperf_layer_cost costs[TPERF_SECTIONS_MAX];
+} priced;
 
-static int bare(lua_State *L) {
-    const tperf_bind_candidate *c = tperf_bind_check_candidate(L, 1);
-    lua_settop(L, 1);
-    tperf_bind_push_pipelines(L, 1);
-    tperf_bind_push_bare(L, c->of->on);
-    push_job(L, 3, 2)->training = c->of->training;
+// The cache of the workload of the candidate at index 1; the workload owns it.
+static priced *priced_of(lua_State *L) {
     lua_getiuservalue(L, 1, TPERF_CANDIDATE_WORKLOAD);
-    tperf_bind_candidate *made = push_candidate(L, 4, 5);
-    made->candidate = c->candidate;
-    made->job.global_batch = c->job.global_batch;
-    return 1;
+    if (lua_getiuservalue(L, -1, 1) != LUA_TUSERDATA) {
+        lua_pop(L, 1);
+        memset(lua_newuserdatauv(L, 2 * sizeof(priced), 0), 0, 2 * sizeof(priced));
+        lua_pushvalue(L, -1);
+        lua_setiuservalue(L, -3, 1);
+    }
+    priced *all = lua_touserdata(L, -1);
+    lua_pop(L, 2);
+    return all;
 }
 
-static const luaL_Reg methods[] = {
-    {"time", tperf_bind_candidate_time},
-    {"stages", tperf_bind_candidate_stages},
-    {"ops", tperf_bind_candidate_ops},
-    {"audit", tperf_bind_candidate_audit},
-    {"passes", tperf_bind_candidate_passes},
-    {"tasks", tperf_bind_candidate_tasks},
-    {"predictor", tperf_bind_candidate_predictor},
-    {"bare", bare},
-    {NULL, NULL},
-};
+static bool is_priced(const priced *p, const tperf_platform *on, const tperf_placement *placement) {
+    return p->known && memcmp(&p->system, on->system, sizeof p->system) == 0 &&
+           memcmp(&p->rules, on->rules, sizeof p->rules) == 0 &&
+           memcmp(&p->software, on->software, sizeof p->software) == 0 &&
+           memcmp(&p->placement, placement, sizeof p->placement) == 0;
+}
 
-void tperf_bind_jobs(lua_State *L) {
-    static const luaL_Reg of_job[] = {
-        {"candidate", new_candidate}, {"place", tperf_bind_place}, {NULL, NULL}};
-    tperf_bind_predictors(L);
-    luaL_newmetatable(L, type_name);
-    luaL_newlib(L, methods);
+void tperf_bind_costs(lua_State *L, const tperf_bind_candidate *c, const tperf_platform *on,
+                      tperf_layer_cost *costs) {
+    const tperf_placement *placement = &c->candidate.placement;
+    priced *p = priced_of(L) + (on->software == &tperf_software_none);
+    if (!is_priced(p, on, placement)) {
+        tperf_error error;
+        p->known = false;
+        if (tperf_workload_check_system(c->workload, on->system, &error) != TPERF_OK)
+            tperf_bind_raise(L, &error);
+        tperf_workload_time(c->workload, on, placement, NULL, p->costs);
+        p->system = *on->system;
+        p->rules = *on->rules;
+        p->software = *on->software;
+        p->placement = *placement;
+        p->known = true;
+    }
+    memcpy(costs, p->costs, (size_t)(c->workload->n_kinds + 2) * sizeof *costs);
+}
+
+tperf_plan tperf_bind_plan(lua_State *L, tperf_layer_cost *costs) {
+    const tperf_bind_candidate *c = tperf_bind_check_candidate(L, 1);
+    tperf_bind_costs(L, c, &c->job.on, costs);
+    return (tperf_plan){&c->candidate, &c->job, c->workload, costs};
+}
+
+static void new_type(lua_State *L, const char *name, const luaL_Reg *methods) {
+    luaL_newmetatable(L, name);
+    lua_newtable(L);
+    luaL_setfuncs(L, methods, 0);
     lua_setfield(L, -2, "__index");
     lua_pop(L, 1);
-    luaL_newmetatable(L, job_name);
-    luaL_newlib(L, of_job);
-    lua_setfield(L, -2, "__index");
-    lua_pop(L, 1);
-    lua_pushcfunction(L, new_job);
+}
+
+void tperf_bind_new_candidate_types(lua_State *L, const luaL_Reg *of_job,
+                                    const luaL_Reg *of_candidate) {
+    new_type(L, job_name, of_job);
+    new_type(L, type_name, of_candidate);
 }

@@ -51,65 +51,6 @@ static void push_device(lua_State *L, const tperf_stage *device, int n_kinds,
     lua_setfield(L, -2, "memory");
 }
 
-// Layer costs of a workload on a platform and placement, cached for the last two requests, with and without software.
-// Configurations that differ only in replicas, stages or batch share them.
-typedef struct priced {
-    bool known;
-    tperf_system system;
-    tperf_rules rules;
-    tperf_software software;
-    tperf_placement placement;
-    tperf_layer_cost costs[TPERF_SECTIONS_MAX];
-} priced;
-
-// The cache of the workload of the candidate at index 1; the workload owns it.
-static priced *priced_of(lua_State *L) {
-    lua_getiuservalue(L, 1, TPERF_CANDIDATE_WORKLOAD);
-    if (lua_getiuservalue(L, -1, 1) != LUA_TUSERDATA) {
-        lua_pop(L, 1);
-        memset(lua_newuserdatauv(L, 2 * sizeof(priced), 0), 0, 2 * sizeof(priced));
-        lua_pushvalue(L, -1);
-        lua_setiuservalue(L, -3, 1);
-    }
-    priced *all = lua_touserdata(L, -1);
-    lua_pop(L, 2);
-    return all;
-}
-
-static bool is_priced(const priced *p, const tperf_platform *on, const tperf_placement *placement) {
-    return p->known && memcmp(&p->system, on->system, sizeof p->system) == 0 &&
-           memcmp(&p->rules, on->rules, sizeof p->rules) == 0 &&
-           memcmp(&p->software, on->software, sizeof p->software) == 0 &&
-           memcmp(&p->placement, placement, sizeof p->placement) == 0;
-}
-
-// Fills in the costs of the candidate at index 1 on a platform. Raises unless the system has every peak that the
-// workload's ops need.
-static void set_costs(lua_State *L, const tperf_bind_candidate *c, const tperf_platform *on,
-                      tperf_layer_cost *costs) {
-    const tperf_placement *placement = &c->candidate.placement;
-    priced *p = priced_of(L) + (on->software == &tperf_software_none);
-    if (!is_priced(p, on, placement)) {
-        tperf_error error;
-        p->known = false;
-        if (tperf_workload_check_system(c->workload, on->system, &error) != TPERF_OK)
-            tperf_bind_raise(L, &error);
-        tperf_workload_time(c->workload, on, placement, NULL, p->costs);
-        p->system = *on->system;
-        p->rules = *on->rules;
-        p->software = *on->software;
-        p->placement = *placement;
-        p->known = true;
-    }
-    memcpy(costs, p->costs, (size_t)(c->workload->n_kinds + 2) * sizeof *costs);
-}
-
-tperf_plan tperf_bind_plan(lua_State *L, tperf_layer_cost *costs) {
-    const tperf_bind_candidate *c = tperf_bind_check_candidate(L, 1);
-    set_costs(L, c, &c->job.on, costs);
-    return (tperf_plan){&c->candidate, &c->job, c->workload, costs};
-}
-
 // Seconds of an iteration by the formulas only, at the clock of kernels timed in isolation; at most the iteration's: a
 // stack that was fitted to be faster than these wastes nothing.
 static double time_without_waste(lua_State *L, const tperf_bind_candidate *c, double time) {
@@ -117,7 +58,7 @@ static double time_without_waste(lua_State *L, const tperf_bind_candidate *c, do
     tperf_job bare = c->job;
     bare.on =
         (tperf_platform){&c->of->on->described, &c->of->on->rules, &tperf_software_none, NULL};
-    set_costs(L, c, &bare.on, costs);
+    tperf_bind_costs(L, c, &bare.on, costs);
     const tperf_plan plan = {&c->candidate, &bare, c->workload, costs};
     return fmin(tperf_iteration_of(&plan).time, time);
 }

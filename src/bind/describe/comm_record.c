@@ -1,0 +1,46 @@
+// comm_record.c: see comm_record.h.
+#include "bind/describe/comm_record.h"
+
+#include "bind/fields.h"
+
+static void set_text(lua_State *L, const char *name, const char *text) {
+    lua_pushstring(L, text);
+    lua_setfield(L, -2, name);
+}
+
+static void set_flag(lua_State *L, const char *name, bool value) {
+    lua_pushboolean(L, value);
+    lua_setfield(L, -2, name);
+}
+
+static void set_integer(lua_State *L, const char *name, int64_t value) {
+    lua_pushinteger(L, value);
+    lua_setfield(L, -2, name);
+}
+
+void tperf_bind_push_comm(lua_State *L, const tperf_bind_comm *c) {
+    lua_createtable(L, 0, 12);
+    set_text(L, "kind", tperf_collective_names[c->kind]);
+    tperf_fields_set(L, "bytes", c->bytes);
+    set_integer(L, "gpus", c->group.size);
+    set_integer(L, "fast", c->group.fast);
+    tperf_fields_set(L, "time", c->seconds);
+    tperf_fields_set(L, "fast_bytes", c->route.fast_bytes);
+    tperf_fields_set(L, "nic_bytes", c->route.nic_bytes);
+    set_text(L, "algorithm", c->route.algorithm);
+}
+
+void tperf_bind_push_op_comm(lua_State *L, const tperf_workload *workload, const tperf_op *op,
+                             const tperf_comm *comm, const tperf_platform *on,
+                             const tperf_placement *placement) {
+    double panels = tperf_panels_of(op, placement->panels);
+    tperf_group group = {workload->sizes[comm->axis_index], placement->fast[comm->axis_index]};
+    double seconds = panels * tperf_comm_time(comm, on, workload->sizes, placement, panels);
+    tperf_route route = tperf_comm_route(comm, on, group, panels);
+    route.fast_bytes *= panels;
+    route.nic_bytes *= panels;
+    tperf_bind_push_comm(L, &(tperf_bind_comm){comm->kind, comm->bytes, group, route, seconds});
+    set_text(L, "axis", comm->axis);
+    set_flag(L, "beside", comm->beside);
+    if (tperf_comm_is_once(comm)) set_flag(L, "once", true);
+}
