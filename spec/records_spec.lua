@@ -35,9 +35,9 @@ local function copy(t)
 end
 
 describe("the records of the core", function()
-  it("are those of software, training, rules, pipelines, engines, their steps, candidates and models", function()
-    assert.same({ "software", "training", "rules", "pipeline", "engine", "step_table", "choice", "step_line",
-      "transformer", "deployment" }, core.record())
+  it("are those that questions are read into", function()
+    assert.same({ "software", "training", "rules", "pipeline", "engine", "step_table", "choice", "step_line", "search",
+      "inference", "cache", "transformer", "deployment" }, core.record())
     assert.error_matches(function() core.record "other" end, "no record is called 'other'")
   end)
 

@@ -48,15 +48,33 @@ typedef struct tperf_step_values {
 void tperf_decode_sum(const tperf_decode *decode, double first, double last,
                       const tperf_step_values *values, double *sum);
 
-// The state that one layer keeps of one sequence, on one GPU.
+// The state that one layer keeps of one sequence, on one GPU. A row for each number (tperf/record.h).
+#define TPERF_CACHE(FIELD)                                                                         \
+    FIELD(NUMBER, token_bytes, "token_bytes", "bytes", TPERF_REQUIRED, 0, TPERF_ANY,               \
+          "per token kept")                                                                        \
+    FIELD(NUMBER, most_tokens, "most_tokens", NULL, TPERF_REQUIRED, 0, TPERF_ANY,                  \
+          "the window; 0: keeps all tokens")                                                       \
+    FIELD(NUMBER, state_bytes, "state_bytes", "bytes", TPERF_REQUIRED, 0, TPERF_ANY,               \
+          "independent of the length")
 typedef struct tperf_cache {
-    double token_bytes; // per token kept
-    double most_tokens; // the window; 0: keeps all tokens
-    double state_bytes; // independent of the length
+    TPERF_CACHE(TPERF_MEMBER)
 } tperf_cache;
+extern const tperf_record tperf_cache_record;
 
 // Memory for what the ops of one question's workloads cost on its machine, which all placements share.
 typedef struct tperf_inference_scratch tperf_inference_scratch;
+
+#define TPERF_COUNTED(FIELD, member, doc)                                                          \
+    FIELD(INTEGER, member, #member, NULL, TPERF_REQUIRED, 1, TPERF_ANY, doc)
+#define TPERF_INFERENCE(FIELD)                                                                     \
+    TPERF_COUNTED(FIELD, batch, "sequences that decode at a time")                                 \
+    TPERF_COUNTED(FIELD, prefill_batch, "prompts that are prefilled at a time")                    \
+    TPERF_COUNTED(FIELD, micro_batch, "sequences that go through the stages together")             \
+    TPERF_COUNTED(FIELD, microbatches, "that follow each other")                                   \
+    TPERF_COUNTED(FIELD, prompt, "tokens")                                                         \
+    TPERF_COUNTED(FIELD, generate, "tokens")                                                       \
+    FIELD(NUMBER, reserved, "reserved", NULL, TPERF_REQUIRED, 0, TPERF_BELOW(1),                   \
+          "part of the HBM that is kept free")
 
 // A model served by one replica of pp stages. Prompts are prefilled `prefill_batch` at a time; `batch` sequences decode
 // at a time, in `microbatches` of micro_batch that follow each other through the stages (a smaller last one is priced
@@ -70,21 +88,34 @@ typedef struct tperf_inference {
     const tperf_decode *decode;     // micro_batch sequences; NULL: only the first token is wanted
     const tperf_workload *single;   // a step of one sequence with one key, for its working memory
     const tperf_cache *caches;      // [kinds of layer]
-    int64_t batch, prefill_batch, micro_batch, microbatches;
-    int64_t prompt, generate;         // tokens
-    double reserved;                  // fraction of the HBM that is kept free
+    TPERF_INFERENCE(TPERF_MEMBER)
     tperf_inference_scratch *scratch; // tperf_inference_scratch_size bytes, all 0
 } tperf_inference;
+extern const tperf_record tperf_inference_record;
 
-// Seconds; the parts add up to time.
+#define TPERF_PHASE(FIELD)                                                                         \
+    TPERF_FIGURE(FIELD, time, "time", "s", "the sum of the others")                                \
+    TPERF_FIGURE(FIELD, compute, "compute", "s", "at the compute peaks, launches included")        \
+    TPERF_FIGURE(FIELD, memory, "memory", "s", "of exposed HBM traffic")                           \
+    TPERF_FIGURE(FIELD, tensor_comm, "tensor_comm", "s", "of collectives within layers")           \
+    TPERF_FIGURE(FIELD, pipeline_comm, "pipeline_comm", "s", "of messages between stages")         \
+    TPERF_FIGURE(FIELD, wait, "wait", "s", "for the busiest stage")
 typedef struct tperf_phase {
-    double time, compute, memory, tensor_comm, pipeline_comm, wait;
+    TPERF_PHASE(TPERF_MEMBER)
 } tperf_phase;
+extern const tperf_record tperf_phase_record;
 
-// Bytes on the fullest GPU. buffers: the working set of the widest op, and the residual stream.
+// On the fullest GPU.
+#define TPERF_INFERENCE_BYTES(FIELD)                                                               \
+    TPERF_FIGURE(FIELD, weights, "weights", "bytes", "of its layers")                              \
+    TPERF_FIGURE(FIELD, cache, "cache", "bytes", "of all sequences")                               \
+    TPERF_FIGURE(FIELD, buffers, "buffers", "bytes",                                               \
+                 "the working set of the widest op, and the residual stream")                      \
+    TPERF_FIGURE(FIELD, total, "total", "bytes", "the sum of the others")
 typedef struct tperf_inference_bytes {
-    double weights, cache, buffers, total;
+    TPERF_INFERENCE_BYTES(TPERF_MEMBER)
 } tperf_inference_bytes;
+extern const tperf_record tperf_inference_bytes_record;
 
 typedef struct tperf_inference_result {
     size_t placement;             // the one with the least latency, the first of several

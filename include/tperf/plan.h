@@ -130,13 +130,21 @@ static inline int tperf_leading_section(const tperf_stage *stage, const tperf_wo
 }
 
 // Seconds of one micro-batch in one pipeline stage.
+#define TPERF_STAGE_TIME(FIELD)                                                                    \
+    TPERF_FIGURE(FIELD, forward, "forward", "s", "of the forward pass")                            \
+    TPERF_FIGURE(FIELD, backward, "backward", "s", "of the whole backward pass")                   \
+    TPERF_FIGURE(FIELD, input, "input", "s", "of the half that makes the input's gradient")        \
+    TPERF_FIGURE(FIELD, weight, "weight", "s",                                                     \
+                 "of the half that makes the weights': together at least the whole")               \
+    TPERF_FIGURE(FIELD, host, "host", "s",                                                         \
+                 "of launches in both whole passes, beyond the kernels' time")                     \
+    TPERF_FIGURE(FIELD, pair, "pair", "s",                                                         \
+                 "of a forward and a backward pass that overlap: each one's collectives run "      \
+                 "beside the other's compute")
 typedef struct tperf_stage_time {
-    double forward, backward;
-    double input, weight; // halves of a backward pass that is split: together at least the whole
-    double host;          // of launches in both whole passes, beyond the kernels' time
-    // An overlapped forward and backward pass: each one's collectives run beside the other's compute.
-    double pair;
+    TPERF_STAGE_TIME(TPERF_MEMBER)
 } tperf_stage_time;
+extern const tperf_record tperf_stage_time_record;
 
 typedef struct tperf_pipeline_time {
     const tperf_stage *busiest;
@@ -318,6 +326,23 @@ typedef struct tperf_memory {
     PART(data_comm, true)                                                                          \
     PART(bubble, true) PART(host, true) PART(optimizer, true) PART(offload, false)
 
+// Details of the parts of an iteration.
+#define TPERF_ITERATION_DETAILS(FIELD)                                                             \
+    TPERF_FIGURE(FIELD, split, "split", NULL,                                                      \
+                 "split backward passes, which have more waits for the host")                      \
+    TPERF_FIGURE(FIELD, filling, "filling", "s", "of each weight gradient of the bubble")          \
+    TPERF_FIGURE(FIELD, pairs, "pairs", NULL, "overlapped passes behind `hidden`")                 \
+    TPERF_FIGURE(FIELD, hidden, "hidden", "s",                                                     \
+                 "by overlapped passes, of collectives and of waits for the host")                 \
+    TPERF_FIGURE(FIELD, hop, "hop", "s",                                                           \
+                 "added to a device's passes of a micro-batch for their messages, one per chunk")  \
+    TPERF_FIGURE(FIELD, messages, "messages_waited", NULL, "that passes wait for")                 \
+    TPERF_FIGURE(FIELD, beside, "messages_beside", NULL, "beside passes")                          \
+    TPERF_FIGURE(FIELD, late, "messages_late", "s", "by which steady passes get theirs late")      \
+    TPERF_FIGURE(FIELD, each_forward, "each_forward", "s",                                         \
+                 "that each micro-batch's forward pass waits for replicas")                        \
+    TPERF_FIGURE(FIELD, each_backward, "each_backward", "s", "that its backward pass does")
+
 // Seconds of an iteration. The parts add up to `time` unless attention is recomputed without the rule
 // recompute_counts_everywhere.
 typedef struct tperf_iteration {
@@ -327,20 +352,13 @@ typedef struct tperf_iteration {
     double optimizer; // of the optimizer step, with the host's launches that come once an iteration
     double offload;   // that passes wait for activations copied to or from the host
     double flops;     // per GPU, on average
-    // Details of the parts.
     tperf_pipeline_time pipeline;
-    double hop; // added to a device's passes of a micro-batch for their messages, one per chunk
-    // Messages that passes wait for, and those beside passes; seconds by which steady passes get theirs late.
-    double messages, beside, late;
-    double hidden; // by overlapped passes, of collectives and of waits for the host
-    double each_forward, each_backward; // that each micro-batch's pass waits for replicas
-    const tperf_stage *waiting;         // the stage that data_comm belongs to; NULL: no stage waits
+    const tperf_stage *waiting; // the stage that data_comm belongs to; NULL: no stage waits
     // Seconds by which its work falls short of the busiest stage's, and data_comm of its wait.
     double slack;
-    double pairs;   // number of overlapped passes behind `hidden`
-    double split;   // number of split backward passes, which have more waits for the host
-    double filling; // seconds of each weight gradient of the bubble
+    TPERF_ITERATION_DETAILS(TPERF_MEMBER)
 } tperf_iteration;
+extern const tperf_record tperf_iteration_record; // of its details
 
 // The memory of the fullest GPU, and of each of the pipeline's n_devices. Of costs only the bytes are read.
 tperf_memory tperf_memory_of(const tperf_plan *plan);
@@ -352,17 +370,28 @@ void tperf_memory_of_devices(const tperf_plan *plan, tperf_memory *devices);
 // of its memory, then sends the weights back. tperf_optimizer_time: seconds of all of it, and
 // of the host's launches that come once an iteration.
 double tperf_optimizer_bytes(const tperf_plan *plan);
+#define TPERF_HOST_UPDATE(FIELD)                                                                   \
+    TPERF_FIGURE(FIELD, bytes_out, "bytes_out", "bytes", "of gradients")                           \
+    TPERF_FIGURE(FIELD, bytes_in, "bytes_in", "bytes", "of weights")                               \
+    TPERF_FIGURE(FIELD, bytes_updated, "bytes_updated", "bytes", "through the host's memory")      \
+    TPERF_FIGURE(FIELD, out, "out", "s", "of gradients to the host")                               \
+    TPERF_FIGURE(FIELD, in, "back", "s", "of weights to the GPU")                                  \
+    TPERF_FIGURE(FIELD, update, "update", "s", "of the host")
 typedef struct tperf_host_update {
-    double bytes_out;       // gradients
-    double bytes_in;        // weights
-    double bytes_updated;   // traffic of the host's memory
-    double out, in, update; // seconds
+    TPERF_HOST_UPDATE(TPERF_MEMBER)
 } tperf_host_update;
+extern const tperf_record tperf_host_update_record;
 // The Newton-Schulz iterations on the GPU with the most: its share of the matrices, their FLOPs, the host's calls for
 // them, and seconds: at the compute efficiency of kernels without a curve, but no faster than the calls.
+#define TPERF_ORTHOGONAL(FIELD)                                                                    \
+    TPERF_FIGURE(FIELD, matrices, "matrices", NULL, "of the GPU's share")                          \
+    TPERF_FIGURE(FIELD, flops, "flops", "FLOP", "of all iterations")                               \
+    TPERF_FIGURE(FIELD, calls, "calls", NULL, "of the host")                                       \
+    TPERF_FIGURE(FIELD, time, "time", "s", "of the longer of both")
 typedef struct tperf_orthogonal {
-    double matrices, flops, calls, time;
+    TPERF_ORTHOGONAL(TPERF_MEMBER)
 } tperf_orthogonal;
+extern const tperf_record tperf_orthogonal_record;
 tperf_orthogonal tperf_orthogonal_of(const tperf_plan *plan);
 tperf_host_update tperf_optimizer_host(const tperf_plan *plan);
 double tperf_optimizer_time(const tperf_plan *plan);

@@ -39,6 +39,10 @@ typedef struct tperf_record {
 #define TPERF_ANY      DBL_MAX               // no upper bound
 #define TPERF_BELOW(x) ((x) * (1 - 0x1p-53)) // the largest number below x
 
+// A number that the core computes, as a row.
+#define TPERF_FIGURE(FIELD, member, name, unit, doc)                                               \
+    FIELD(NUMBER, member, name, unit, 0, -TPERF_ANY, TPERF_ANY, doc)
+
 // A member of a struct from its row.
 #define TPERF_MEMBER(type, member, ...) TPERF_MEMBER_##type member;
 #define TPERF_MEMBER_NUMBER             double

@@ -40,8 +40,31 @@ typedef enum tperf_by_least {
     TPERF_ALL_BY_LEAST
 } tperf_by_least;
 
+// What to keep and to list, a row for each setting (tperf/record.h). by_least: which candidates to list by
+// tperf_iteration_least, for a caller that simulates them: those whose time no closed form tells, or all. The others
+// compete for the best as ever, and rule out of the list what cannot be among them.
+#define TPERF_MEMBER_BY_LEAST tperf_by_least
+#define TPERF_TYPE_BY_LEAST   TPERF_TYPE_INT32
+// clang-format off
+#define TPERF_SEARCH(FIELD)                                                                        \
+    FIELD(INTEGER, top, "top", NULL, TPERF_REQUIRED, 1, TPERF_ANY, "how many to keep per question") \
+    FIELD(INTEGER, replicas_fast, "replicas_fast", NULL, 0, 0, TPERF_ANY,                          \
+          "required placement of the replicas; 0: any")                                            \
+    FIELD(INTEGER, stages_fast, "stages_fast", NULL, 0, 0, TPERF_ANY, "of the stages, likewise")   \
+    FIELD(FLAG, keep_all, "keep_all", NULL, 0, 0, 1, "keep every candidate, feasible or not")      \
+    FIELD(FLAG, infeasible_too, "infeasible_too", NULL, 0, 0, 1, "let candidates that do not fit compete") \
+    FIELD(FLAG, no_pruning, "no_pruning", NULL, 0, 0, 1,                                           \
+          "also evaluate what a bound rules out; never changes the answer")                        \
+    FIELD(BY_LEAST, by_least, "by_least", NULL, TPERF_BY_TIME, TPERF_BY_TIME, TPERF_ALL_BY_LEAST,  \
+          "which candidates to list by a bound: 0: none, 1: those without a closed form, 2: all")  \
+    FIELD(INTEGER, most_open, "most_open", NULL, 0, 0, TPERF_ANY, "how many to list per question") \
+    FIELD(FLAG, memory_only, "memory_only", NULL, 0, 0, 1,                                         \
+          "time nothing: count what fits, find the least memory")
+// clang-format on
+
 // The arrays are the caller's and must outlive the search.
 typedef struct tperf_search_options {
+    TPERF_SEARCH(TPERF_MEMBER)
     const tperf_heap *heap; // charged for the search and its results
     tperf_rules rules;
     tperf_software software;
@@ -52,20 +75,11 @@ typedef struct tperf_search_options {
     size_t n_zero;
     const int64_t *dp; // allowed sizes; NULL for any
     size_t n_dp;
-    int64_t replicas_fast, stages_fast; // required placements; 0: any
-    size_t top;                         // how many to keep per question
-    bool keep_all;                      // keep every candidate, feasible or not
-    bool infeasible_too;                // let candidates that do not fit compete
-    bool no_pruning; // also evaluate what a bound rules out; never changes the answer
-    // Which candidates to list by tperf_iteration_least, for a caller that simulates them: those whose time no closed
-    // form tells, or all. The others compete for the best as ever, and rule out of the list what cannot be among them.
-    tperf_by_least by_least;
-    size_t most_open;           // how many to list per question
-    bool memory_only;           // time nothing: count what fits, find the least memory
     tperf_search_accept accept; // NULL: keep all; otherwise the search uses one thread
     void *accept_context;
     const atomic_int *stop; // nonzero: stop early; may be NULL
 } tperf_search_options;
+extern const tperf_record tperf_search_record;
 
 // A workload laid out for one shape.
 typedef struct tperf_shape {

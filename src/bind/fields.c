@@ -219,6 +219,10 @@ void tperf_record_push(lua_State *L, const tperf_record *record, const void *of)
     for (const tperf_record_field *f = record->fields; f->name; f++)
         n++;
     lua_createtable(L, 0, n);
+    tperf_record_set(L, record, of);
+}
+
+void tperf_record_set(lua_State *L, const tperf_record *record, const void *of) {
     for (const tperf_record_field *f = record->fields; f->name; f++) {
         double value = tperf_record_get(f, of);
         if (f->type == TPERF_TYPE_FLAG)

@@ -38,6 +38,9 @@ void tperf_record_read(lua_State *L, int index, const tperf_record *record, void
 // The same of a table with further fields, which the caller reads, without initial values.
 void tperf_record_take(lua_State *L, int index, const tperf_record *record, void *of);
 
+// Sets the fields of the table on top of the stack.
+void tperf_record_set(lua_State *L, const tperf_record *record, const void *of);
+
 // Pushes a record as a table, with space for a few more fields.
 void tperf_record_push(lua_State *L, const tperf_record *record, const void *of);
 

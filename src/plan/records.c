@@ -1,5 +1,5 @@
-// records.c: the fields of tperf_training and tperf_pipeline as data. See tperf/plan.h.
-#include "tperf/plan.h"
+// records.c: the records of this room as data. See tperf/plan.h and tperf/inference.h.
+#include "tperf/inference.h"
 
 #define FIELD(...) TPERF_FIELD(tperf_choice, __VA_ARGS__),
 static const tperf_record_field choice[] = {TPERF_CHOICE(FIELD){0}};
@@ -30,3 +30,44 @@ const tperf_record tperf_training_record = {"training", sizeof(tperf_training), 
 static const tperf_record_field pipeline[] = {TPERF_PIPELINE(FIELD){0}};
 #undef FIELD
 const tperf_record tperf_pipeline_record = {"pipeline", sizeof(tperf_pipeline), pipeline};
+
+#define FIELD(...) TPERF_FIELD(tperf_cache, __VA_ARGS__),
+static const tperf_record_field cache[] = {TPERF_CACHE(FIELD){0}};
+#undef FIELD
+const tperf_record tperf_cache_record = {"cache", sizeof(tperf_cache), cache};
+
+#define FIELD(...) TPERF_FIELD(tperf_inference, __VA_ARGS__),
+static const tperf_record_field inference[] = {TPERF_INFERENCE(FIELD){0}};
+#undef FIELD
+const tperf_record tperf_inference_record = {"infer", sizeof(tperf_inference), inference};
+
+#define FIELD(...) TPERF_FIELD(tperf_phase, __VA_ARGS__),
+static const tperf_record_field phase[] = {TPERF_PHASE(FIELD){0}};
+#undef FIELD
+const tperf_record tperf_phase_record = {"phase", sizeof(tperf_phase), phase};
+
+#define FIELD(...) TPERF_FIELD(tperf_inference_bytes, __VA_ARGS__),
+static const tperf_record_field bytes[] = {TPERF_INFERENCE_BYTES(FIELD){0}};
+#undef FIELD
+const tperf_record tperf_inference_bytes_record = {"bytes", sizeof(tperf_inference_bytes), bytes};
+
+#define FIELD(...) TPERF_FIELD(tperf_stage_time, __VA_ARGS__),
+static const tperf_record_field stage_time[] = {TPERF_STAGE_TIME(FIELD){0}};
+#undef FIELD
+const tperf_record tperf_stage_time_record = {"passes", sizeof(tperf_stage_time), stage_time};
+
+#define FIELD(...) TPERF_FIELD(tperf_iteration, __VA_ARGS__),
+static const tperf_record_field details[] = {TPERF_ITERATION_DETAILS(FIELD){0}};
+#undef FIELD
+const tperf_record tperf_iteration_record = {"iteration", sizeof(tperf_iteration), details};
+
+#define FIELD(...) TPERF_FIELD(tperf_host_update, __VA_ARGS__),
+static const tperf_record_field host_update[] = {TPERF_HOST_UPDATE(FIELD){0}};
+#undef FIELD
+const tperf_record tperf_host_update_record = {"host_update", sizeof(tperf_host_update),
+                                               host_update};
+
+#define FIELD(...) TPERF_FIELD(tperf_orthogonal, __VA_ARGS__),
+static const tperf_record_field orthogonal[] = {TPERF_ORTHOGONAL(FIELD){0}};
+#undef FIELD
+const tperf_record tperf_orthogonal_record = {"update", sizeof(tperf_orthogonal), orthogonal};

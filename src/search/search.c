@@ -163,8 +163,8 @@ static bool prepare(tperf_search *search, const tperf_question *questions) {
     const tperf_search_options *o = &search->options;
     for (size_t i = 0; i < workers * search->n_queries; i++) {
         search->results[i].best =
-            (tperf_best){.heap = heap, .limit = o->keep_all ? SIZE_MAX : o->top};
-        search->results[i].open = (tperf_best){.heap = heap, .limit = o->most_open};
+            (tperf_best){.heap = heap, .limit = o->keep_all ? SIZE_MAX : (size_t)o->top};
+        search->results[i].open = (tperf_best){.heap = heap, .limit = (size_t)o->most_open};
     }
     if (!count_stages(search) || !tperf_contents_init(&search->contents, heap, o->pipelines,
                                                       o->n_pipelines, search->n_stages))
@@ -179,6 +179,7 @@ static bool prepare(tperf_search *search, const tperf_question *questions) {
 
 tperf_search *tperf_search_new(const tperf_search_options *options, const tperf_question *questions,
                                size_t n_questions, tperf_pool *pool, tperf_error *error) {
+    if (tperf_record_check(&tperf_search_record, options, error) != TPERF_OK) return NULL;
     for (size_t i = 0; i < n_questions; i++)
         if (check_question(&questions[i], error) != TPERF_OK) return NULL;
     tperf_search *search = tperf_heap_zeroed(options->heap, 1, sizeof *search);

@@ -8,6 +8,7 @@
 
 #include "bind/bind.h"
 #include "bind/fields.h"
+#include "tperf/search.h"
 #include "tperf/serve.h"
 #include "tperf/transformer.h"
 
@@ -15,15 +16,12 @@ static const struct {
     const char *name;
     const tperf_record *record;
 } records[] = {
-    {"software", &tperf_software_record},
-    {"training", &tperf_training_record},
-    {"rules", &tperf_rules_record},
-    {"pipeline", &tperf_pipeline_record},
-    {"engine", &tperf_serve_pool_record},
-    {"step_table", &tperf_step_table_record},
-    {"choice", &tperf_choice_record},
-    {"step_line", &tperf_step_line_record},
-    {"transformer", &tperf_transformer_record},
+    {"software", &tperf_software_record},     {"training", &tperf_training_record},
+    {"rules", &tperf_rules_record},           {"pipeline", &tperf_pipeline_record},
+    {"engine", &tperf_serve_pool_record},     {"step_table", &tperf_step_table_record},
+    {"choice", &tperf_choice_record},         {"step_line", &tperf_step_line_record},
+    {"search", &tperf_search_record},         {"inference", &tperf_inference_record},
+    {"cache", &tperf_cache_record},           {"transformer", &tperf_transformer_record},
     {"deployment", &tperf_deployment_record},
 };
 enum { RECORDS = sizeof records / sizeof *records };

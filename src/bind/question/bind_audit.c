@@ -74,16 +74,6 @@ static void push_stage(lua_State *L, const tperf_stage *stage, const tperf_workl
     set_integer(L, "leading", tperf_leading_section(stage, workload) + 1);
 }
 
-static void set_passes(lua_State *L, const char *name, const tperf_stage_time *t) {
-    lua_createtable(L, 0, 6);
-    tperf_fields_set(L, "forward", t->forward);
-    tperf_fields_set(L, "backward", t->backward);
-    tperf_fields_set(L, "input", t->input);
-    tperf_fields_set(L, "weight", t->weight);
-    tperf_fields_set(L, "pair", t->pair);
-    lua_setfield(L, -2, name);
-}
-
 // Pushes the average hop between stages, and both kinds of links.
 static void push_messages(lua_State *L, const tperf_plan *plan) {
     const tperf_candidate *candidate = plan->candidate;
@@ -138,41 +128,24 @@ static void set_pipeline(lua_State *L, const tperf_pipeline *pipeline, const tpe
     tperf_fields_set(L, "bubble_forward", pipeline->bubble_forward);
     tperf_fields_set(L, "bubble_backward", pipeline->bubble_backward);
     tperf_fields_set(L, "bubble_weight_grad", pipeline->bubble_weight_grad);
-    tperf_fields_set(L, "split", t->split);
-    tperf_fields_set(L, "filling", t->filling);
-    tperf_fields_set(L, "pairs", t->pairs);
-    tperf_fields_set(L, "hidden", t->hidden);
-    tperf_fields_set(L, "hop", t->hop);
-    tperf_fields_set(L, "messages_waited", t->messages);
-    tperf_fields_set(L, "messages_beside", t->beside);
-    tperf_fields_set(L, "messages_late", t->late);
-    tperf_fields_set(L, "each_forward", t->each_forward);
-    tperf_fields_set(L, "each_backward", t->each_backward);
-    set_passes(L, "busiest", &t->pipeline.busy);
-    set_passes(L, "others", &t->pipeline.others);
+    tperf_record_set(L, &tperf_iteration_record, t);
+    tperf_record_push(L, &tperf_stage_time_record, &t->pipeline.busy);
+    lua_setfield(L, -2, "busiest");
+    tperf_record_push(L, &tperf_stage_time_record, &t->pipeline.others);
+    lua_setfield(L, -2, "others");
 }
 
 // Adds the host's update of offloaded optimizer states, if any.
 static void push_host_update(lua_State *L, tperf_host_update u) {
     if (!(u.bytes_updated > 0)) return;
-    lua_createtable(L, 0, 6);
-    tperf_fields_set(L, "bytes_out", u.bytes_out);
-    tperf_fields_set(L, "bytes_in", u.bytes_in);
-    tperf_fields_set(L, "bytes_updated", u.bytes_updated);
-    tperf_fields_set(L, "out", u.out);
-    tperf_fields_set(L, "back", u.in);
-    tperf_fields_set(L, "update", u.update);
+    tperf_record_push(L, &tperf_host_update_record, &u);
     lua_setfield(L, -2, "host_update");
 }
 
 // Adds the optimizer's iterations on matrices, if any.
 static void push_orthogonal(lua_State *L, tperf_orthogonal update) {
     if (!(update.flops > 0)) return;
-    lua_createtable(L, 0, 4);
-    tperf_fields_set(L, "matrices", update.matrices);
-    tperf_fields_set(L, "flops", update.flops);
-    tperf_fields_set(L, "calls", update.calls);
-    tperf_fields_set(L, "time", update.time);
+    tperf_record_push(L, &tperf_orthogonal_record, &update);
     lua_setfield(L, -2, "update");
 }
 

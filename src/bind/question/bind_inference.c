@@ -108,73 +108,31 @@ static int decode_ops(lua_State *L) {
     return 1;
 }
 
-typedef struct run {
-    int64_t batch, prefill_batch, micro_batch, microbatches, prompt, generate;
-    double reserved;
-} run;
-
-static const tperf_field run_fields[] = {
-#define FIELD(kind, name)                                                                          \
-    { #name, TPERF_FIELD_##kind, offsetof(run, name), true }
-    FIELD(INTEGER, batch),
-    FIELD(INTEGER, prefill_batch),
-    FIELD(INTEGER, micro_batch),
-    FIELD(INTEGER, microbatches),
-    FIELD(INTEGER, prompt),
-    FIELD(INTEGER, generate),
-    FIELD(NUMBER, reserved),
-#undef FIELD
-    {0},
-};
-
-static const tperf_field cache_fields[] = {
-#define FIELD(name)                                                                                \
-    { #name, TPERF_FIELD_NUMBER, offsetof(tperf_cache, name), true }
-    FIELD(token_bytes),
-    FIELD(most_tokens),
-    FIELD(state_bytes),
-#undef FIELD
-    {0},
-};
-
 static void read_caches(lua_State *L, int index, int n_kinds, tperf_cache *caches) {
     if (tperf_bind_length(L, index, "the caches") != (size_t)n_kinds)
         tperf_bind_fail(L, "every kind of layer needs a cache");
     for (int i = 0; i < n_kinds; i++) {
         lua_rawgeti(L, index, i + 1);
-        tperf_fields_read(L, -1, "cache", cache_fields, &caches[i]);
+        tperf_record_read(L, -1, &tperf_cache_record, &caches[i]);
         lua_pop(L, 1);
     }
-}
-
-static void push_phase(lua_State *L, const char *name, const tperf_phase *phase) {
-    lua_createtable(L, 0, 6);
-    tperf_fields_set(L, "time", phase->time);
-    tperf_fields_set(L, "compute", phase->compute);
-    tperf_fields_set(L, "memory", phase->memory);
-    tperf_fields_set(L, "tensor_comm", phase->tensor_comm);
-    tperf_fields_set(L, "pipeline_comm", phase->pipeline_comm);
-    tperf_fields_set(L, "wait", phase->wait);
-    lua_setfield(L, -2, name);
 }
 
 enum { FIELDS = 40 }; // of a record that lua/tperf/question/infer completes
 
 static void push_service(lua_State *L, const tperf_inference_result *s) {
     lua_createtable(L, 0, FIELDS);
-    push_phase(L, "prefill", &s->prefill);
-    push_phase(L, "decode", &s->decode);
+    tperf_record_push(L, &tperf_phase_record, &s->prefill);
+    lua_setfield(L, -2, "prefill");
+    tperf_record_push(L, &tperf_phase_record, &s->decode);
+    lua_setfield(L, -2, "decode");
     tperf_fields_set(L, "prefill_busiest", s->prefill_busiest);
     tperf_fields_set(L, "first_step", s->first_step);
     tperf_fields_set(L, "last_step", s->last_step);
     tperf_fields_set(L, "cache_sequence", s->cache_sequence);
     lua_pushinteger(L, (lua_Integer)s->max_batch);
     lua_setfield(L, -2, "max_batch");
-    lua_createtable(L, 0, 5);
-    tperf_fields_set(L, "weights", s->memory.weights);
-    tperf_fields_set(L, "cache", s->memory.cache);
-    tperf_fields_set(L, "buffers", s->memory.buffers);
-    tperf_fields_set(L, "total", s->memory.total);
+    tperf_record_push(L, &tperf_inference_bytes_record, &s->memory);
     lua_setfield(L, -2, "memory");
 }
 
@@ -188,14 +146,12 @@ static void check_workloads(lua_State *L, const tperf_inference *s) {
             tperf_bind_fail(L, "infer: the workloads are not of one model");
 }
 
-static void check_run(lua_State *L, const run *r, const tperf_inference *s) {
-    bool sound = r->batch >= 1 && r->prefill_batch >= 1 && r->micro_batch >= 1 &&
-                 r->microbatches >= 1 && r->prompt >= 1 && r->generate >= 1 && r->reserved >= 0 &&
-                 r->reserved < 1 && s->pipeline->virtual_stages == 1;
-    if (!sound) tperf_bind_fail(L, "infer: sizes must be at least 1, 'reserved' be from 0 to 1");
+static void check_run(lua_State *L, const tperf_inference *s) {
+    if (s->pipeline->virtual_stages != 1)
+        tperf_bind_fail(L, "infer: a device has one stage of the pipeline");
     const tperf_decode *d = s->decode;
-    if (d && (d->keys[0] > (double)r->prompt + 1 ||
-              d->keys[d->n - 1] < (double)(r->prompt + r->generate - 1)))
+    if (d && (d->keys[0] > (double)s->prompt + 1 ||
+              d->keys[d->n - 1] < (double)(s->prompt + s->generate - 1)))
         tperf_bind_fail(L, "infer: the decode is not laid out for so many tokens");
 }
 
@@ -229,13 +185,15 @@ static void open_shape(lua_State *L) {
 }
 
 static int serve(lua_State *L) {
-    run r;
     size_t n;
     tperf_cache caches[TPERF_KINDS_MAX];
     lua_settop(L, 4);
     open_shape(L);
     const tperf_platform on = tperf_bind_on(tperf_bind_check_platform(L, PLATFORM));
-    tperf_inference s = {.on = on, .caches = caches};
+    tperf_inference s;
+    tperf_record_read(L, RUN, &tperf_inference_record, &s);
+    s.on = on;
+    s.caches = caches;
     s.pipeline = tperf_bind_check_pipelines(L, PIPELINES, &n);
     if (n != 1) tperf_bind_fail(L, "infer: one pipeline is needed");
     s.prefill = tperf_bind_check_workload(L, PREFILL);
@@ -245,15 +203,7 @@ static int serve(lua_State *L) {
     check_workloads(L, &s);
     tperf_bind_check_kinds(L, PIPELINES, s.prefill);
     check_placements(L, PLACEMENTS, &s);
-    tperf_fields_read(L, RUN, "infer", run_fields, &r);
-    check_run(L, &r, &s);
-    s.batch = r.batch;
-    s.prefill_batch = r.prefill_batch;
-    s.micro_batch = r.micro_batch;
-    s.microbatches = r.microbatches;
-    s.prompt = r.prompt;
-    s.generate = r.generate;
-    s.reserved = r.reserved;
+    check_run(L, &s);
     tperf_error error;
     if (tperf_workload_check_system(s.prefill, on.system, &error) != TPERF_OK ||
         (s.decode &&

@@ -76,7 +76,8 @@ static void read_request(lua_State *L, const tperf_bind_job *job, const tperf_wo
     r->zero = (int)r->run.zero;
     o->zero = &r->zero;
     o->dp = &r->run.dp;
-    o->n_zero = o->n_dp = o->top = 1;
+    o->n_zero = o->n_dp = 1;
+    o->top = 1;
     o->infeasible_too = true;
     r->shape.strategy = r->shape.variant = 1;
     r->shape.workload = workload;

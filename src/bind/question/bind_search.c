@@ -1,6 +1,6 @@
 // bind_search.c: tperf.core.search: the search of tperf/search.h for lua/tperf/question/search/init.lua.
-//   search.new(options, pipelines, questions, zero, dp, accept) -> search
-//     options: see option_fields; questions: list of { job, gpus, global_batch, and to list what an earlier search did
+//   search.new(options, pipelines, questions, zero, dp, accept, threads) -> search
+//     options: the fields of TPERF_SEARCH (tperf/search.h); questions: list of { job, gpus, global_batch, and to list what an earlier search did
 //     not: after = the last of its `open`, reached = samples per second }; their jobs differ in the system alone and
 //     have these pipelines
 //     zero: list of ZeRO stages; dp: list or nil
@@ -143,26 +143,6 @@ static bool accept_in_lua(void *context, size_t question, const tperf_found *fou
     return accepted;
 }
 
-typedef struct options {
-    int64_t top, threads, replicas_fast, stages_fast, most_open;
-    bool keep_all, infeasible_too, no_pruning, open_by_least, all_by_least, memory_only;
-} options;
-
-static const tperf_field option_fields[] = {
-    {"top", TPERF_FIELD_INTEGER, offsetof(options, top), true},
-    {"threads", TPERF_FIELD_INTEGER, offsetof(options, threads), true},
-    {"replicas_fast", TPERF_FIELD_INTEGER, offsetof(options, replicas_fast), false},
-    {"stages_fast", TPERF_FIELD_INTEGER, offsetof(options, stages_fast), false},
-    {"keep_all", TPERF_FIELD_FLAG, offsetof(options, keep_all), false},
-    {"infeasible_too", TPERF_FIELD_FLAG, offsetof(options, infeasible_too), false},
-    {"no_pruning", TPERF_FIELD_FLAG, offsetof(options, no_pruning), false},
-    {"open_by_least", TPERF_FIELD_FLAG, offsetof(options, open_by_least), false},
-    {"all_by_least", TPERF_FIELD_FLAG, offsetof(options, all_by_least), false},
-    {"most_open", TPERF_FIELD_INTEGER, offsetof(options, most_open), false},
-    {"memory_only", TPERF_FIELD_FLAG, offsetof(options, memory_only), false},
-    {0},
-};
-
 // Reads from the question on top of the stack where to go on with the list of what is to be simulated. after: room for
 // the candidate.
 static void read_reached(lua_State *L, const tperf_search_options *o, tperf_found *after,
@@ -230,35 +210,20 @@ static size_t read_zero(lua_State *L, int index, int zero[4]) {
     return n;
 }
 
-static tperf_search_options read_options(lua_State *L, int64_t *threads) {
-    options given = {0};
-    tperf_fields_read(L, 1, "search", option_fields, &given);
-    if (given.top < 1 || given.threads < 1 || given.threads > 1024 || given.most_open < 0)
-        tperf_bind_fail(
-            L, "'top' must be at least 1, 'threads' from 1 to 1024, 'most_open' at least 0");
-    *threads = given.threads;
-    return (tperf_search_options){
-        .top = (size_t)given.top,
-        .keep_all = given.keep_all,
-        .infeasible_too = given.infeasible_too,
-        .no_pruning = given.no_pruning,
-        .by_least = given.all_by_least    ? TPERF_ALL_BY_LEAST
-                    : given.open_by_least ? TPERF_OPEN_BY_LEAST
-                                          : TPERF_BY_TIME,
-        .most_open = (size_t)given.most_open,
-        .memory_only = given.memory_only,
-        .replicas_fast = given.replicas_fast,
-        .stages_fast = given.stages_fast,
-        .stop = tperf_interrupt_flag(),
-        .software = tperf_software_none,
-    };
+static tperf_search_options read_options(lua_State *L, int index) {
+    tperf_search_options options;
+    tperf_record_read(L, index, &tperf_search_record, &options);
+    options.stop = tperf_interrupt_flag();
+    options.software = tperf_software_none;
+    return options;
 }
 
 static int new_search(lua_State *L) {
-    enum { OPTIONS = 1, PIPELINES, QUESTIONS, ZERO, DP, ACCEPT };
-    lua_settop(L, ACCEPT);
-    int64_t threads;
-    tperf_search_options core = read_options(L, &threads);
+    enum { OPTIONS = 1, PIPELINES, QUESTIONS, ZERO, DP, ACCEPT, THREADS };
+    lua_settop(L, THREADS);
+    lua_Integer threads = luaL_checkinteger(L, THREADS);
+    luaL_argcheck(L, threads >= 1 && threads <= 1024, THREADS, "1 to 1024 threads");
+    tperf_search_options core = read_options(L, OPTIONS);
     size_t n_questions;
     core.pipelines = tperf_bind_check_pipelines(L, PIPELINES, &core.n_pipelines);
     const tperf_question *questions = push_questions(L, QUESTIONS, &n_questions, &core);

@@ -5,6 +5,8 @@ local space = require "tperf.question.search.space"
 
 local search_walk = {}
 
+local BY_LEAST <const> = { open = 1, all = 2 } -- which candidates the core lists by a bound
+
 local SHAPES_AT_ONCE = 256 -- shapes in a batch
 
 --- How many candidates to simulate a walk lists for each question; another walk goes on after them.
@@ -26,11 +28,10 @@ end
 function search_walk.new(p, o, accept)
   local fast = o.fast or {}
   return core.new({
-    top = o.top, open_by_least = o.simulates == "open", all_by_least = o.simulates == "all",
-    most_open = o.simulates and search_walk.MOST_OPEN or nil, threads = o.threads or core.threads(),
+    top = o.top, by_least = BY_LEAST[o.simulates], most_open = o.simulates and search_walk.MOST_OPEN or nil,
     keep_all = o.keep == "all", no_pruning = not o.prune,
     infeasible_too = o.infeasible, memory_only = o.memory_only, replicas_fast = fast.dp, stages_fast = fast.pp,
-  }, p.pipelines, questions_of(p, o), p.zero, p.fixed.dp, accept)
+  }, p.pipelines, questions_of(p, o), p.zero, p.fixed.dp, accept, o.threads or core.threads())
 end
 
 -- The number of micro-batches of a series that may fit. Those are laid out.
