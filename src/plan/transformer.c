@@ -316,8 +316,8 @@ static tperf_status set_memory(tperf_builder *builder, const tperf_transformer *
     int64_t kv_heads = model->kv_heads > d->tp ? model->kv_heads / d->tp : 1;
     place(TPERF_SERVES, grid, sizes, on->system->network.fast.domain, placement->fast);
     placement->panels = 1;
-    inference->known = tperf_builder_room(builder, tperf_inference_memo_size(inference));
-    if (!inference->known) return TPERF_NO_MEMORY;
+    inference->scratch = tperf_builder_room(builder, tperf_inference_scratch_size(inference));
+    if (!inference->scratch) return TPERF_NO_MEMORY;
     cache->token_bytes = 2.0 * BYTES * (double)(kv_heads * model->head_dim);
     inference->placements = placement;
     inference->n_placements = 1;
