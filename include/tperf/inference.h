@@ -5,7 +5,7 @@
 
 #include "tperf/plan.h"
 
-enum { TPERF_LENGTHS_MAX = TPERF_KINDS_MAX + 2 };
+enum { TPERF_LENGTHS_MAX = 1 << 16 }; // layouts of a decode step
 
 // A decode step's op whose counts depend on the number of keys that the new token sees.
 typedef struct tperf_varying {
@@ -13,22 +13,42 @@ typedef struct tperf_varying {
     size_t op;
 } tperf_varying;
 
-// One decode step of a micro-batch, laid out for several ascending numbers of keys (tokens that the new one sees,
-// itself included). Between two neighbours every count is affine in that number: attention grows with the cache until
-// its window is full.
-typedef struct tperf_decode {
-    int n;
-    double keys[TPERF_LENGTHS_MAX];
-    const tperf_workload *workloads[TPERF_LENGTHS_MAX];
+// Steps that have the same ops, whose counts may differ: most models have one form, a block that does more in every
+// 64th step has two.
+typedef struct tperf_decode_form {
+    const tperf_workload *workload; // the first layout of this form
     size_t n_varying;
-    tperf_varying varying[];
+    const tperf_varying *varying;
+} tperf_decode_form;
+
+// One decode step of a micro-batch, laid out for several ascending numbers of keys (tokens that the new one sees,
+// itself included). Between two neighbours every count is affine in that number, if they are of one form; if not, they
+// are neighbouring steps.
+typedef struct tperf_decode {
+    int n, n_forms;
+    double *keys;
+    const tperf_workload **workloads;
+    int *form_of; // of each layout
+    tperf_decode_form *forms;
 } tperf_decode;
 
-// Fills the decode, which must have room for as many varying ops as a workload has ops. The workloads may differ in
-// counts only.
-tperf_status tperf_decode_compare(tperf_decode *decode, tperf_error *error);
+// Finds the forms of a decode with keys and workloads; form_of and forms have room for n each. *varying is the number
+// of ops that tperf_decode_compare needs room for. Fails if layouts are not of one model, or are of different forms and
+// not of neighbouring steps.
+tperf_status tperf_decode_find_forms(tperf_decode *decode, size_t *varying, tperf_error *error);
 
-// The forward pass of an op with this many keys, between the first and last layout.
+// Fills in the ops that vary, into the room for them.
+void tperf_decode_compare(tperf_decode *decode, tperf_varying *room);
+
+// Whether all forward passes of a step lie on the line between those of two others, to 1e-7 of each count, `part` of the
+// way: they have the same ops, and the first has part 0, the last part 1.
+bool tperf_decode_on_line(const tperf_workload *first, const tperf_workload *last, double part,
+                          const tperf_workload *step);
+
+// The form of the step with this many keys.
+int tperf_decode_form_at(const tperf_decode *decode, double keys);
+
+// The forward pass of an op of this step's form, between the first and last layout.
 void tperf_decode_pass(const tperf_decode *decode, size_t op, double keys, tperf_pass *pass);
 
 // Values that are summed over steps, at a number of keys that need not be whole. The first is the one

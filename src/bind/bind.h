@@ -86,6 +86,7 @@ void tperf_bind_keep(lua_State *L);
 void tperf_bind_ranks(lua_State *L);
 void tperf_bind_search(lua_State *L);
 void tperf_bind_infer(lua_State *L);
+void tperf_bind_steps_on_line(lua_State *L);
 void tperf_bind_serve(lua_State *L);
 void tperf_bind_schedulers(lua_State *L);
 void tperf_bind_csv(lua_State *L);

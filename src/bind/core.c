@@ -147,6 +147,7 @@ static const struct {
     {"ranks", tperf_bind_ranks},
     {"search", tperf_bind_search},
     {"infer", tperf_bind_infer},
+    {"steps_on_line", tperf_bind_steps_on_line},
     {"serve", tperf_bind_serve},
     {"schedulers", tperf_bind_schedulers},
     {"csv", tperf_bind_csv},

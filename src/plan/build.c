@@ -175,6 +175,16 @@ const tperf_pipeline *tperf_build_1f1b(tperf_builder *builder, const tperf_model
     return status == TPERF_OK ? &made->one : NULL;
 }
 
+static bool make_lists(tperf_builder *builder, tperf_decode *decode, int n) {
+    size_t count = (size_t)n;
+    decode->n = n;
+    decode->keys = tperf_builder_room(builder, count * sizeof *decode->keys);
+    decode->workloads = tperf_builder_room(builder, count * sizeof *decode->workloads);
+    decode->forms = tperf_builder_room(builder, count * sizeof *decode->forms);
+    decode->form_of = tperf_builder_room(builder, count * sizeof *decode->form_of);
+    return decode->keys && decode->workloads && decode->forms && decode->form_of;
+}
+
 const tperf_decode *tperf_build_decode(tperf_builder *builder, int n, const double *keys,
                                        const tperf_workload *const *workloads, tperf_error *error) {
     if (n < 1 || n > TPERF_LENGTHS_MAX) {
@@ -182,10 +192,8 @@ const tperf_decode *tperf_build_decode(tperf_builder *builder, int n, const doub
                         TPERF_LENGTHS_MAX, n);
         return NULL;
     }
-    tperf_decode *decode = tperf_builder_room(
-        builder, sizeof *decode + workloads[0]->n_ops * sizeof decode->varying[0]);
-    if (!decode) return fail_memory(error);
-    decode->n = n;
+    tperf_decode *decode = tperf_builder_room(builder, sizeof *decode);
+    if (!decode || !make_lists(builder, decode, n)) return fail_memory(error);
     for (int i = 0; i < n; i++) {
         decode->keys[i] = keys[i];
         decode->workloads[i] = workloads[i];
@@ -194,5 +202,10 @@ const tperf_decode *tperf_build_decode(tperf_builder *builder, int n, const doub
             return NULL;
         }
     }
-    return tperf_decode_compare(decode, error) == TPERF_OK ? decode : NULL;
+    size_t varying;
+    if (tperf_decode_find_forms(decode, &varying, error) != TPERF_OK) return NULL;
+    tperf_varying *room = tperf_builder_room(builder, (varying + 1) * sizeof *room);
+    if (!room) return fail_memory(error);
+    tperf_decode_compare(decode, room);
+    return decode;
 }

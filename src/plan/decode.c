@@ -5,9 +5,9 @@
 #include "base/minmax.h"
 #include "tperf/inference.h"
 
-static const double SAME_CHORD = 1e-8; // relative
+static const double SAME_CHORD = 1e-8, ON_LINE = 1e-7; // relative
 
-static bool alike(const tperf_pass *a, const tperf_pass *b) {
+static bool same_kinds(const tperf_pass *a, const tperf_pass *b) {
     if (a->n_kernels != b->n_kernels || a->n_comms != b->n_comms) return false;
     for (int i = 0; i < a->n_kernels; i++)
         if (a->kernels[i].kind != b->kernels[i].kind) return false;
@@ -18,72 +18,184 @@ static bool alike(const tperf_pass *a, const tperf_pass *b) {
     return true;
 }
 
-static bool differ(const tperf_pass *a, const tperf_pass *b) {
-    double distance = fabs(a->tensor_flops - b->tensor_flops) +
-                      fabs(a->vector_flops - b->vector_flops) + fabs(a->bytes - b->bytes);
-    for (int i = 0; i < a->n_kernels; i++) {
-        const tperf_kernel *k = &a->kernels[i], *l = &b->kernels[i];
-        distance += fabs(k->batch - l->batch) + fabs(k->m - l->m) + fabs(k->n - l->n) +
-                    fabs(k->k - l->k) + fabs(k->shared - l->shared);
-    }
-    for (int i = 0; i < a->n_comms; i++)
-        distance += fabs(a->comms[i].bytes - b->comms[i].bytes);
-    return distance > 0;
+static bool same_op(const tperf_op *a, const tperf_op *b) {
+    return a == b || (strcmp(a->name, b->name) == 0 && a->dtype == b->dtype &&
+                      a->matrix_dtype == b->matrix_dtype && a->eager == b->eager &&
+                      a->fused == b->fused && same_kinds(&a->forward, &b->forward));
 }
 
-tperf_status tperf_decode_compare(tperf_decode *decode, tperf_error *error) {
-    const tperf_workload *first = decode->workloads[0];
-    decode->n_varying = 0;
-    for (int k = 1; k < decode->n; k++)
-        if (decode->workloads[k]->n_ops != first->n_ops)
-            return tperf_error_set(
-                error, TPERF_INVALID, "a decode step has %zu ops with %g keys, but %zu with %g",
-                first->n_ops, decode->keys[0], decode->workloads[k]->n_ops, decode->keys[k]);
-    int section = 0;
-    for (size_t i = 0; i < first->n_ops; i++) {
-        while (i >= first->section_end[section])
-            section++;
-        bool varies = false;
-        for (int k = 1; k < decode->n; k++) {
-            const tperf_pass *pass = &decode->workloads[k]->ops[i]->forward;
-            if (!alike(&first->ops[i]->forward, pass))
-                return tperf_error_set(error, TPERF_INVALID,
-                                       "op '%s' of a decode step has other collectives or kernels "
-                                       "with %g keys than with %g",
-                                       first->ops[i]->name, decode->keys[k], decode->keys[0]);
-            varies = varies || differ(&first->ops[i]->forward, pass);
-        }
-        if (varies) decode->varying[decode->n_varying++] = (tperf_varying){section, i};
+// The first op in which two steps are not of one form; n_ops of the first: none.
+static size_t first_unlike(const tperf_workload *a, const tperf_workload *b) {
+    size_t i = 0;
+    while (i < a->n_ops && i < b->n_ops && same_op(a->ops[i], b->ops[i]))
+        i++;
+    return i;
+}
+
+static bool of_one_form(const tperf_workload *a, const tperf_workload *b) {
+    size_t ends = (size_t)(a->n_kinds + 2) * sizeof a->section_end[0];
+    return a == b || (a->n_ops == b->n_ops && memcmp(a->section_end, b->section_end, ends) == 0 &&
+                      first_unlike(a, b) == a->n_ops);
+}
+
+// The numbers of a pass that may vary with the keys, and how many there are.
+enum { COUNTS_MAX = 3 + 5 * TPERF_KERNELS_MAX + TPERF_COMMS_MAX };
+
+static int counts_of(const tperf_pass *pass, double *counts) {
+    int n = 0;
+    counts[n++] = pass->tensor_flops;
+    counts[n++] = pass->vector_flops;
+    counts[n++] = pass->bytes;
+    for (int i = 0; i < pass->n_kernels; i++) {
+        const tperf_kernel *k = &pass->kernels[i];
+        counts[n++] = k->batch;
+        counts[n++] = k->m;
+        counts[n++] = k->n;
+        counts[n++] = k->k;
+        counts[n++] = k->shared;
     }
-    return TPERF_OK;
+    for (int i = 0; i < pass->n_comms; i++)
+        counts[n++] = pass->comms[i].bytes;
+    return n;
+}
+
+static void set_counts(tperf_pass *pass, const double *counts) {
+    int n = 0;
+    pass->tensor_flops = counts[n++];
+    pass->vector_flops = counts[n++];
+    pass->bytes = counts[n++];
+    for (int i = 0; i < pass->n_kernels; i++) {
+        tperf_kernel *k = &pass->kernels[i];
+        k->batch = counts[n++];
+        k->m = counts[n++];
+        k->n = counts[n++];
+        k->k = counts[n++];
+        k->shared = counts[n++];
+    }
+    for (int i = 0; i < pass->n_comms; i++)
+        pass->comms[i].bytes = counts[n++];
 }
 
 static double between(double a, double b, double part) {
     return a + part * (b - a);
 }
 
-void tperf_decode_pass(const tperf_decode *decode, size_t op, double keys, tperf_pass *pass) {
-    int k = 0;
-    while (k + 2 < decode->n && keys > decode->keys[k + 1])
-        k++;
-    *pass = decode->workloads[k]->ops[op]->forward;
-    if (decode->n == 1) return;
-    const tperf_pass *end = &decode->workloads[k + 1]->ops[op]->forward;
-    double part = (keys - decode->keys[k]) / (decode->keys[k + 1] - decode->keys[k]);
-    pass->tensor_flops = between(pass->tensor_flops, end->tensor_flops, part);
-    pass->vector_flops = between(pass->vector_flops, end->vector_flops, part);
-    pass->bytes = between(pass->bytes, end->bytes, part);
-    for (int i = 0; i < pass->n_kernels; i++) {
-        tperf_kernel *kernel = &pass->kernels[i];
-        const tperf_kernel *last = &end->kernels[i];
-        kernel->batch = between(kernel->batch, last->batch, part);
-        kernel->m = between(kernel->m, last->m, part);
-        kernel->n = between(kernel->n, last->n, part);
-        kernel->k = between(kernel->k, last->k, part);
-        kernel->shared = between(kernel->shared, last->shared, part);
+bool tperf_decode_on_line(const tperf_workload *first, const tperf_workload *last, double part,
+                          const tperf_workload *step) {
+    if (!of_one_form(first, last) || !of_one_form(first, step)) return false;
+    for (size_t i = 0; i < step->n_ops; i++) {
+        if (first->ops[i] == last->ops[i] && first->ops[i] == step->ops[i]) continue;
+        double a[COUNTS_MAX], b[COUNTS_MAX], c[COUNTS_MAX];
+        int n = counts_of(&first->ops[i]->forward, a);
+        counts_of(&last->ops[i]->forward, b);
+        counts_of(&step->ops[i]->forward, c);
+        for (int k = 0; k < n; k++)
+            if (fabs(c[k] - between(a[k], b[k], part)) > ON_LINE * fabs(c[k])) return false;
     }
-    for (int i = 0; i < pass->n_comms; i++)
-        pass->comms[i].bytes = between(pass->comms[i].bytes, end->comms[i].bytes, part);
+    return true;
+}
+
+static tperf_status refuse_forms(const tperf_decode *d, int k, tperf_error *error) {
+    const tperf_workload *a = d->workloads[k - 1], *b = d->workloads[k];
+    size_t i = first_unlike(a, b);
+    if (a->n_ops != b->n_ops || i == a->n_ops)
+        return tperf_error_set(error, TPERF_INVALID,
+                               "a decode step has %zu ops with %g keys, but %zu with %g", a->n_ops,
+                               d->keys[k - 1], b->n_ops, d->keys[k]);
+    return tperf_error_set(
+        error, TPERF_INVALID,
+        "op '%s' of a decode step has other collectives or kernels with %g keys than with %g",
+        a->ops[i]->name, d->keys[k], d->keys[k - 1]);
+}
+
+// The form of a layout: a known one, the last ones first, or a new one.
+static int form_of(tperf_decode *d, const tperf_workload *workload) {
+    enum { COMPARED = 64 };
+    int last = d->n_forms > COMPARED ? d->n_forms - COMPARED : 0;
+    for (int f = d->n_forms - 1; f >= last; f--)
+        if (of_one_form(d->forms[f].workload, workload)) return f;
+    d->forms[d->n_forms] = (tperf_decode_form){.workload = workload};
+    return d->n_forms++;
+}
+
+tperf_status tperf_decode_find_forms(tperf_decode *d, size_t *varying, tperf_error *error) {
+    const tperf_workload *first = d->workloads[0];
+    *varying = 0;
+    d->n_forms = 0;
+    for (int k = 0; k < d->n; k++) {
+        const tperf_workload *one = d->workloads[k];
+        if (one->n_kinds != first->n_kinds || one->grid.n != first->grid.n ||
+            memcmp(one->sizes, first->sizes, sizeof one->sizes) != 0)
+            return tperf_error_set(error, TPERF_INVALID,
+                                   "the ops of a decode's steps are not of one model");
+        int known = d->n_forms;
+        d->form_of[k] = form_of(d, one);
+        if (d->n_forms > known) *varying += one->n_ops;
+        if (k > 0 && d->form_of[k] != d->form_of[k - 1] && d->keys[k] != d->keys[k - 1] + 1)
+            return refuse_forms(d, k, error);
+    }
+    return TPERF_OK;
+}
+
+static bool differ(const tperf_op *a, const tperf_op *b) {
+    if (a == b) return false;
+    double x[COUNTS_MAX], y[COUNTS_MAX];
+    int n = counts_of(&a->forward, x);
+    counts_of(&b->forward, y);
+    return memcmp(x, y, (size_t)n * sizeof *x) != 0;
+}
+
+static bool varies(const tperf_decode *d, int form, size_t op) {
+    const tperf_op *first = d->forms[form].workload->ops[op];
+    for (int k = 0; k < d->n; k++)
+        if (d->form_of[k] == form && differ(first, d->workloads[k]->ops[op])) return true;
+    return false;
+}
+
+void tperf_decode_compare(tperf_decode *d, tperf_varying *room) {
+    for (int f = 0; f < d->n_forms; f++) {
+        tperf_decode_form *form = &d->forms[f];
+        size_t n = 0;
+        int section = 0;
+        for (size_t i = 0; i < form->workload->n_ops; i++) {
+            while (i >= form->workload->section_end[section])
+                section++;
+            if (varies(d, f, i)) room[n++] = (tperf_varying){section, i};
+        }
+        form->n_varying = n;
+        form->varying = room;
+        room += n;
+    }
+}
+
+// The layout at the step, or the last one before it.
+static int layout_at(const tperf_decode *d, double keys) {
+    int low = 0, high = d->n - 1;
+    while (low < high) {
+        int middle = low + (high - low + 1) / 2;
+        if (d->keys[middle] <= keys)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+int tperf_decode_form_at(const tperf_decode *d, double keys) {
+    return d->form_of[layout_at(d, keys)];
+}
+
+void tperf_decode_pass(const tperf_decode *d, size_t op, double keys, tperf_pass *pass) {
+    int k = layout_at(d, keys);
+    *pass = d->workloads[k]->ops[op]->forward;
+    if (k + 1 == d->n || keys == d->keys[k]) return;
+    double a[COUNTS_MAX], b[COUNTS_MAX];
+    double part = (keys - d->keys[k]) / (d->keys[k + 1] - d->keys[k]);
+    int n = counts_of(pass, a);
+    counts_of(&d->workloads[k + 1]->ops[op]->forward, b);
+    for (int i = 0; i < n; i++)
+        a[i] = between(a[i], b[i], part);
+    set_counts(pass, a);
 }
 
 // An interval is looked at in so many points, evenly spaced; FEW steps are added up one by one.
@@ -209,9 +321,9 @@ void tperf_decode_sum(const tperf_decode *decode, double first, double last,
                       const tperf_step_values *values, double *sum) {
     memset(sum, 0, (size_t)values->n * sizeof *sum);
     summing s = {values->of, values->context, values->n, sum};
-    for (int k = 0; k + 1 < decode->n || k == 0; k++) {
-        double end = k + 2 < decode->n ? decode->keys[k + 1] : last;
-        double low = fmax(first, k ? decode->keys[k] + 1 : first), high = fmin(last, end);
-        if (low <= high) add_interval(&s, low, high);
+    for (int k = layout_at(decode, first); first <= last; k++) {
+        double end = k + 2 < decode->n ? fmin(decode->keys[k + 1], last) : last;
+        if (first <= end) add_interval(&s, first, end);
+        first = fmax(first, end + 1);
     }
 }

@@ -65,6 +65,7 @@ struct tperf_inference_scratch {
     double *passes;          // how often each stage passes each section: stage by stage
     double *layers;          // how often all stages together pass it
     part prefill, fixed;     // fixed: a step's ops that do not depend on the number of keys
+    int form;                // of the decode, whose ops `fixed` has
     part steps[KNOWN_STEPS]; // the others, with as many keys
     int n_steps;
     trip prompt, constant, step; // those of one placement
@@ -261,15 +262,17 @@ typedef struct stepper {
 // The ops that vary, with so many keys; beyond KNOWN_STEPS the last are forgotten.
 static const part *varying_at(shared *p, double keys) {
     const tperf_decode *decode = p->serving->decode;
+    const tperf_decode_form *form = &decode->forms[p->form];
     for (int i = 0; i < p->n_steps; i++)
         if (p->steps[i].keys == keys) return &p->steps[i];
     part *ops = &p->steps[p->n_steps < KNOWN_STEPS ? p->n_steps++ : KNOWN_STEPS - 1];
     cost sections[TPERF_SECTIONS_MAX] = {0};
     recent r = {0};
     ops->keys = keys;
+    ops->workload = form->workload;
     empty(p, ops);
-    for (size_t i = 0; i < decode->n_varying; i++) {
-        const tperf_varying *v = &decode->varying[i];
+    for (size_t i = 0; i < form->n_varying; i++) {
+        const tperf_varying *v = &form->varying[i];
         tperf_pass pass;
         tperf_decode_pass(decode, v->op, keys, &pass);
         add_op(p, ops, sections, *v, &pass, last_at(&r, p, v->section));
@@ -298,12 +301,30 @@ static double busiest_of_step(shared *p, const tperf_placement *placement, const
     return busiest_of(p, t);
 }
 
+static void set_constant(shared *p, const tperf_placement *placement) {
+    clear_trip(p, &p->constant);
+    add_part(p, placement, &p->fixed, &p->constant);
+}
+
+// Makes `fixed` that of a form.
+static void set_form(shared *p, int number) {
+    const tperf_decode_form *form = &p->serving->decode->forms[number];
+    p->form = number;
+    p->fixed.workload = form->workload;
+    add_ops(p, &p->fixed, form->varying, form->n_varying);
+}
+
 // With m micro-batches in flight, one returns to the first stage once it has passed all stages, but not before the
 // busiest stage has served the others.
 static void step_at(const void *context, double keys, double *values) {
     const stepper *of = context;
     shared *p = of->shared;
     const trip *t = &p->step;
+    int form = tperf_decode_form_at(p->serving->decode, keys);
+    if (form != p->form) {
+        set_form(p, form);
+        set_constant(p, of->placement);
+    }
     double busiest = busiest_of_step(p, of->placement, varying_at(p, keys));
     double time = tperf_larger(t->sum.time + of->sends, (double)p->serving->microbatches * busiest);
     tperf_phase phase = phase_of(t, of->sends, time);
@@ -321,8 +342,7 @@ static void serve_tokens(shared *p, const tperf_placement *placement, tperf_infe
     const tperf_inference *s = p->serving;
     stepper step = {p, placement, .first = (double)s->prompt + 1,
                     .last = (double)(s->prompt + s->generate - 1), .service = out};
-    clear_trip(p, &p->constant);
-    add_part(p, placement, &p->fixed, &p->constant);
+    set_constant(p, placement);
     double hops = (double)(s->pipeline->pp - 1);
     if (hops > 0)
         step.sends = hops * send_time(s, placement, s->decode->workloads[0]->boundary_bytes) +
@@ -386,11 +406,14 @@ static room room_of(const tperf_inference *s) {
               .prefill = count_others(s->prefill),
               .longest = s->prefill->n_ops};
     if (!d) return r;
-    const tperf_workload *workload = d->workloads[0];
-    r.decode = count_others(workload);
-    for (size_t i = 0; i < d->n_varying; i++)
-        r.varying += workload->ops[d->varying[i].op]->forward.n_comms > 0;
-    if (workload->n_ops > r.longest) r.longest = workload->n_ops;
+    for (const tperf_decode_form *form = d->forms; form < d->forms + d->n_forms; form++) {
+        size_t varying = 0, others = count_others(form->workload);
+        for (size_t i = 0; i < form->n_varying; i++)
+            varying += form->workload->ops[form->varying[i].op]->forward.n_comms > 0;
+        if (varying > r.varying) r.varying = varying;
+        if (others > r.decode) r.decode = others;
+        if (form->workload->n_ops > r.longest) r.longest = form->workload->n_ops;
+    }
     return r;
 }
 
@@ -425,10 +448,8 @@ static void divide(shared *p) {
     trip *trips[] = {&p->prefill.trip, &p->fixed.trip, &p->prompt, &p->constant, &p->step};
     for (size_t i = 0; i < sizeof trips / sizeof *trips; i++)
         trips[i]->stages = take(&numbers, r.stages);
-    for (size_t i = 0; i < KNOWN_STEPS; i++) {
-        if (s->decode) p->steps[i].workload = s->decode->workloads[0];
+    for (size_t i = 0; i < KNOWN_STEPS; i++)
         p->steps[i].trip.stages = take(&numbers, r.stages);
-    }
 }
 
 static void prepare(shared *p) {
@@ -438,9 +459,7 @@ static void prepare(shared *p) {
     divide(p);
     count_passes(p);
     add_ops(p, &p->prefill, NULL, 0);
-    if (!s->decode) return;
-    p->fixed.workload = s->decode->workloads[0];
-    add_ops(p, &p->fixed, s->decode->varying, s->decode->n_varying);
+    if (s->decode) set_form(p, 0);
 }
 
 tperf_inference_result tperf_infer(const tperf_inference *serving) {

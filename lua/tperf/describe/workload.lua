@@ -165,17 +165,22 @@ local function lay_out(model, s, attention, rules, o)
     cached = cached + 1 + (all:remembers(variant) and 0 or #made) + (shapes.series ~= before and SERIES or 0)
     return made
   end
+  local function steps(sizes, micro_batch, variant)
+    local list_at, boundary, parts = guarded(all:steps(sizes, micro_batch, variant))
+    return function(tokens) return guarded(core.workload(s.grid, sizes, boundary, list_at(tokens), parts)) end
+  end
   local function workloads(sizes, variant) return find(sizes, variant).of end
   return {
     kinds = all.kinds, runs = all.runs, has_ends = all.has_ends, workload = workload, workloads = workloads,
-    totals = totals,
+    totals = totals, steps = all.scripted and steps or nil,
   }
 end
 
 local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy and options -> layout
 
 --- Lays out a model in one strategy: { kinds, runs, has_ends, workload = function(sizes, micro_batch, variant),
---- workloads = function(sizes, variant): those laid out so far, by micro-batch, totals }.
+--- workloads = function(sizes, variant): those laid out so far, by micro-batch, totals, steps = if functions of a
+--- script make them: function(sizes, micro_batch, variant) -> function(earlier tokens) -> a decode step's workload }.
 ---@param variant table  recompute = "none" …, sequence_parallel = boolean; for inference also mode, seq, context and
 ---   dtypes, as options of strategy.share; it is never changed afterwards
 ---@param o table?  options:

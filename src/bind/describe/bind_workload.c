@@ -11,8 +11,10 @@
 //     sizes: list of integers, of the grid's own axes; sections: each kind of layer, then first, then last: lists of
 //     blocks, of lists to make them of, and of lists { name =, block … } of several by one name
 //   workload:ops(section, platform, fast, panels = 1)   list of records, as tperf.layer documents them
-//   workload:served(the same) -> others, by_keys, kernels   a section's forward pass in a serving engine: seconds of the
-//       ops whose cost grows with the keys that tokens see, and of all others; kernels that its host launches
+//   workload:served(section, platform, fast, panels = 1, varying = nil) -> others, by_keys, kernels, attention
+//       a section's forward pass in a serving engine: seconds of the ops whose cost changes with the keys that tokens see
+//       (those that say so, and those in the set of "block op" names), of all others, kernels that its host launches,
+//       and seconds of fused attention
 //   #workload   the number of its ops
 #include <limits.h>
 #include <string.h>
@@ -426,19 +428,33 @@ int tperf_bind_push_ops(lua_State *L, const tperf_workload *workload, const tper
     return push_ops(L, &p);
 }
 
+// Whether the table at an index has the op's block and name.
+static bool is_listed(lua_State *L, int index, const tperf_workload *workload, size_t op) {
+    lua_pushfstring(L, "%s %s", tperf_workload_block(workload, op), workload->ops[op]->name);
+    bool listed = lua_rawget(L, index) != LUA_TNIL;
+    lua_pop(L, 1);
+    return listed;
+}
+
 static int workload_served(lua_State *L) {
+    lua_settop(L, 6);
     pricing p = check_pricing(L);
-    double by_keys = 0, others = 0;
+    bool lists = lua_istable(L, 6);
+    double by_keys = 0, others = 0, attention = 0;
     lua_Integer kernels = 0;
     for (size_t i = p.begin; i < p.end; i++) {
         const tperf_op *op = p.workload->ops[i];
-        *(op->by_keys ? &by_keys : &others) += cost_of(&p, i).forward.time;
+        bool keyed = op->by_keys || (lists && is_listed(L, 6, p.workload, i));
+        double time = cost_of(&p, i).forward.time;
+        *(keyed ? &by_keys : &others) += time;
+        if (op->attention) attention += time;
         kernels += tperf_op_served_kernels(op);
     }
     lua_pushnumber(L, others);
     lua_pushnumber(L, by_keys);
     lua_pushinteger(L, kernels);
-    return 3;
+    lua_pushnumber(L, attention);
+    return 4;
 }
 
 static int count_of_ops(lua_State *L) {

@@ -2,11 +2,13 @@
 //   tperf.core.decode(keys, workloads) -> decode     one step, laid out for each of an ascending list of numbers of
 //       keys
 //   decode:ops(section, platform, fast, first, last)   records of the section's ops, averaged over the steps with
-//     first … last keys, like workload:ops for their forward pass
+//     first … last keys, like workload:ops for their forward pass; those of one form of a step after those of another
+//   tperf.core.steps_on_line(first, last, part, step)   see tperf_decode_on_line
 //   tperf.core.infer(platform, shape, placements, run) -> record, n
 //     shape: { pipelines =, prefill =, decode = (or nil), single =, caches = for each kind of layer { token_bytes =,
 //     most_tokens =, state_bytes = } }
 //     placements: a list to choose from; the n-th is the chosen one
+#include <math.h>
 #include <string.h>
 
 #include "bind/bind.h"
@@ -17,33 +19,66 @@
 
 static const char type_name[] = "tperf.decode";
 
-enum { WORKLOADS = 1 }; // the user value of a decode
+// The user values of a decode: its workloads, and room for its lists and for the ops that vary.
+enum { WORKLOADS = 1, ROOM, VARYING, LAST = VARYING };
+
+// Pushes room for so many values, which the decode under it keeps.
+static void *push_room(lua_State *L, int slot, size_t bytes) {
+    void *room = lua_newuserdatauv(L, bytes, 0);
+    lua_setiuservalue(L, -2, slot);
+    return room;
+}
+
+// The decode at the top of the stack, which keeps its arrays.
+static void divide(lua_State *L, tperf_decode *decode, size_t n) {
+    size_t each = sizeof *decode->keys + sizeof(void *) + sizeof(tperf_decode_form) + sizeof(int);
+    char *room = push_room(L, ROOM, n * each);
+    decode->n = (int)n;
+    decode->keys = (double *)(void *)room;
+    decode->workloads = (const tperf_workload **)(void *)(decode->keys + n);
+    decode->forms = (tperf_decode_form *)(void *)(decode->workloads + n);
+    decode->form_of = (int *)(void *)(decode->forms + n);
+}
 
 static int new_decode(lua_State *L) {
-    int64_t keys[TPERF_LENGTHS_MAX];
-    size_t n = tperf_bind_check_sizes(L, 1, keys, TPERF_LENGTHS_MAX);
     lua_settop(L, 2);
+    size_t n = tperf_bind_push_list(L, 1, "the lengths");
     size_t workloads = tperf_bind_push_list(L, 2, "the workloads");
-    if (n < 1 || workloads != n) tperf_bind_fail(L, "a decode needs a workload for each length");
-    lua_replace(L, 2);
-    lua_rawgeti(L, 2, 1);
-    const tperf_workload *first = tperf_bind_check_workload(L, -1);
-    tperf_decode *decode =
-        lua_newuserdatauv(L, sizeof *decode + first->n_ops * sizeof decode->varying[0], 1);
+    if (n < 1 || n > TPERF_LENGTHS_MAX || workloads != n)
+        tperf_bind_fail(L, "a decode needs a workload for each of 1 to %d lengths",
+                        TPERF_LENGTHS_MAX);
+    tperf_decode *decode = lua_newuserdatauv(L, sizeof *decode, LAST);
     memset(decode, 0, sizeof *decode);
     luaL_setmetatable(L, type_name);
-    lua_pushvalue(L, 2); // keeps the workloads alive
+    lua_pushvalue(L, 4); // keeps the workloads alive
     lua_setiuservalue(L, -2, WORKLOADS);
-    decode->n = (int)n;
+    divide(L, decode, n);
     for (size_t i = 0; i < n; i++) {
-        lua_rawgeti(L, 2, (lua_Integer)i + 1);
+        lua_rawgeti(L, 3, (lua_Integer)i + 1);
+        lua_rawgeti(L, 4, (lua_Integer)i + 1);
+        lua_Integer keys = lua_isinteger(L, -2) ? lua_tointeger(L, -2) : 0;
+        if (keys < 1 || keys > INT64_C(1) << 53)
+            tperf_bind_fail(L, "a decode's lengths must be integers from 1 to 2^53");
         decode->workloads[i] = tperf_bind_check_workload(L, -1);
-        decode->keys[i] = (double)keys[i];
-        if (i && keys[i] <= keys[i - 1]) tperf_bind_fail(L, "a decode's lengths must ascend");
-        lua_pop(L, 1);
+        decode->keys[i] = (double)keys;
+        if (i && decode->keys[i] <= decode->keys[i - 1])
+            tperf_bind_fail(L, "a decode's lengths must ascend");
+        lua_pop(L, 2);
     }
     tperf_error error;
-    if (tperf_decode_compare(decode, &error) != TPERF_OK) tperf_bind_raise(L, &error);
+    size_t varying;
+    if (tperf_decode_find_forms(decode, &varying, &error) != TPERF_OK) tperf_bind_raise(L, &error);
+    tperf_decode_compare(decode, push_room(L, VARYING, (varying + 1) * sizeof(tperf_varying)));
+    return 1;
+}
+
+// steps_on_line(first, last, part, step): see tperf_decode_on_line
+static int steps_on_line(lua_State *L) {
+    const tperf_workload *first = tperf_bind_check_workload(L, 1),
+                         *last = tperf_bind_check_workload(L, 2),
+                         *step = tperf_bind_check_workload(L, 4);
+    bool same = first->n_kinds == last->n_kinds && first->n_kinds == step->n_kinds;
+    lua_pushboolean(L, same && tperf_decode_on_line(first, last, luaL_checknumber(L, 3), step));
     return 1;
 }
 
@@ -52,6 +87,7 @@ typedef struct op_steps {
     const tperf_decode *decode;
     tperf_platform on;
     const tperf_placement *placement;
+    const tperf_workload *workload; // of the op's form
     size_t op;
 } op_steps;
 
@@ -61,7 +97,7 @@ static const char *const op_values[TPERF_STEP_VALUES] = {
 
 static void op_step(const void *context, double keys, double *values) {
     const op_steps *o = context;
-    const tperf_workload *workload = o->decode->workloads[0];
+    const tperf_workload *workload = o->workload;
     tperf_pass pass;
     tperf_decode_pass(o->decode, o->op, keys, &pass);
     tperf_pass_cost cost =
@@ -73,6 +109,45 @@ static void op_step(const void *context, double keys, double *values) {
     values[4] = pass.tensor_flops;
     values[5] = pass.vector_flops;
     values[6] = pass.bytes;
+}
+
+// Adds the op's values over the steps of its form among first … last.
+static void add_op(const op_steps *o, int form, double first, double last, double *sum) {
+    const tperf_decode *d = o->decode;
+    double some[TPERF_STEP_VALUES];
+    memset(sum, 0, sizeof some);
+    for (int k = 0, end; k < d->n; k = end) {
+        end = k + 1;
+        while (end < d->n && d->form_of[end] == d->form_of[k])
+            end++;
+        double low = fmax(first, d->keys[k]), high = fmin(last, d->keys[end - 1]);
+        if (d->form_of[k] != form || low > high) continue;
+        tperf_decode_sum(d, low, high, &(tperf_step_values){op_step, o, TPERF_STEP_VALUES}, some);
+        for (int i = 0; i < TPERF_STEP_VALUES; i++)
+            sum[i] += some[i];
+    }
+}
+
+// Appends records of the ops of one form to the list at the top, averaged over all steps.
+static void push_form(lua_State *L, op_steps *o, int form, int section, double first, double last) {
+    o->workload = o->decode->forms[form].workload;
+    lua_Integer n = (lua_Integer)lua_rawlen(L, -1);
+    for (o->op = tperf_section_begin(o->workload, section);
+         o->op < o->workload->section_end[section]; o->op++) {
+        double sum[TPERF_STEP_VALUES];
+        add_op(o, form, first, last, sum);
+        lua_createtable(L, 0, 11);
+        lua_pushstring(L, o->workload->ops[o->op]->name);
+        lua_setfield(L, -2, "name");
+        lua_pushstring(L, tperf_workload_block(o->workload, o->op));
+        lua_setfield(L, -2, "block");
+        lua_pushinteger(L, form + 1);
+        lua_setfield(L, -2, "form");
+        tperf_fields_set(L, "weight_bytes", o->workload->ops[o->op]->weight_bytes);
+        for (int i = 0; i < TPERF_STEP_VALUES; i++)
+            tperf_fields_set(L, op_values[i], sum[i] / (last - first + 1));
+        lua_rawseti(L, -2, ++n);
+    }
 }
 
 static int decode_ops(lua_State *L) {
@@ -88,23 +163,10 @@ static int decode_ops(lua_State *L) {
     bool laid_out =
         first >= decode->keys[0] && last >= first && last <= decode->keys[decode->n - 1];
     luaL_argcheck(L, laid_out, 5, "no such steps");
-    op_steps o = {decode, tperf_bind_on(platform), &placement, 0};
+    op_steps o = {decode, tperf_bind_on(platform), &placement, NULL, 0};
     lua_newtable(L);
-    size_t begin = tperf_section_begin(workload, section);
-    for (o.op = begin; o.op < workload->section_end[section]; o.op++) {
-        double sum[TPERF_STEP_VALUES];
-        tperf_decode_sum(decode, first, last, &(tperf_step_values){op_step, &o, TPERF_STEP_VALUES},
-                         sum);
-        lua_createtable(L, 0, 10);
-        lua_pushstring(L, workload->ops[o.op]->name);
-        lua_setfield(L, -2, "name");
-        lua_pushstring(L, tperf_workload_block(workload, o.op));
-        lua_setfield(L, -2, "block");
-        tperf_fields_set(L, "weight_bytes", workload->ops[o.op]->weight_bytes);
-        for (int i = 0; i < TPERF_STEP_VALUES; i++)
-            tperf_fields_set(L, op_values[i], sum[i] / (last - first + 1));
-        lua_rawseti(L, -2, (lua_Integer)(o.op - begin) + 1);
-    }
+    for (int form = 0; form < decode->n_forms; form++)
+        push_form(L, &o, form, section, first, last);
     return 1;
 }
 
@@ -224,6 +286,10 @@ void tperf_bind_decode(lua_State *L) {
     lua_setfield(L, -2, "__index");
     lua_pop(L, 1);
     lua_pushcfunction(L, new_decode);
+}
+
+void tperf_bind_steps_on_line(lua_State *L) {
+    lua_pushcfunction(L, steps_on_line);
 }
 
 void tperf_bind_infer(lua_State *L) {

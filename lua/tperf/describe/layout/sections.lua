@@ -1,5 +1,6 @@
 --- The sections of a model's workload: the blocks of each kind of layer, of what precedes the layers and of what
 --- follows them, with their ops for one shape.
+local core = require "tperf.core"
 local lazy = require "tperf.base.lazy"
 local blocks_of = require "tperf.describe.arch.plan".of
 local forms = require "tperf.describe.layout.forms"
@@ -101,7 +102,7 @@ function sections.new(model, s, attention, rules, o)
   return setmetatable({
     model = model, strategy = s, attention = attention, rules = rules, precision = o.precision, tuning = o.tuning,
     twins = o.twins, plan = plan, kinds = kinds, runs = runs, plain = plain, has_ends = #plan.first + #plan.last > 0,
-    memory = shared.memory,
+    memory = shared.memory, scripted = not shared.memory,
     lines = not model.experts, -- in a mixture, layouts that differ in where the experts are share lists of ops
   }, metatable)
 end
@@ -206,6 +207,48 @@ function sections:ops(sizes, micro_batch, variant)
     list[i] = section
   end
   return list, boundary_of(self, series)
+end
+
+-- Makes shares tell whether somebody asks for their context, which is not a field of theirs then.
+local function watch(series, context)
+  for _, share in ipairs(series.shares) do
+    local index = getmetatable(share).__index
+    share.context = nil
+    setmetatable(share, { __index = function(asked, field)
+      if field ~= "context" then return index(asked, field) end
+      context.asked = true
+      return context.tokens
+    end })
+  end
+end
+
+--- The sections of decode steps of one shape, as sections:ops returns them: a function of the earlier tokens. Blocks
+--- that never ask for these are called once.
+---@return fun(tokens: integer): table[][] list
+---@return number bytes, integer parts
+function sections:steps(sizes, micro_batch, variant)
+  local series, context, fixed, grid = series_of(self, sizes, variant, false), {}, {}, self.strategy.grid
+  set_micro_batch(self, series, micro_batch)
+  watch(series, context)
+  local function one(part, block)
+    local precision, list = narrows(part, block), block:ops(self.model, set_part(part))
+    return precision and narrowed_by(list, precision) or list
+  end
+  return function(tokens)
+    local list = {}
+    context.tokens = tokens
+    for i, part in ipairs(series.parts) do
+      local section, known = {}, fixed[i] or {}
+      fixed[i] = known
+      for k, block in ipairs(part.blocks) do
+        context.asked = false
+        section[k] = known[k] or core.block(grid, sizes, one(part, block))
+        if not context.asked then known[k] = section[k] end
+      end
+      list[i] = section
+    end
+    return list
+  end, boundary_of(self, series)
 end
 
 -- The series of some sizes with the jobs of its blocks, which shapes that differ in the micro-batch alone share.

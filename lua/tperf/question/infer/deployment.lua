@@ -5,6 +5,7 @@ local axes = require "tperf.describe.strategy.axes"
 local cache = require "tperf.describe.arch.cache"
 local check = require "tperf.base.check"
 local check_served = require "tperf.question.infer.served"
+local contexts = require "tperf.question.infer.contexts"
 local core = require "tperf.core"
 local lengths = require "tperf.question.infer.lengths"
 local memo = require "tperf.base.memo"
@@ -120,16 +121,32 @@ function serving.variant(s, o, mode, seq, context)
   return variant
 end
 
+-- Numbers of keys between which the counts of a decode step are affine, and the steps with as many.
+local function decode_steps(p, sizes, micro_batch)
+  local o, laid = p.o, p.plan.layout
+  local function variant(tokens) return serving.variant(p.strategy, o, "decode", 1, tokens) end
+  if laid.steps then
+    local step_of, first, last = laid.steps(sizes, micro_batch, variant(0)), o.prompt + 1, o.prompt + o.generate - 1
+    local bends = p.plan.bends
+    if not (bends and bends.first == first and bends.last == last) then bends = { first = first, last = last } end
+    p.plan.bends = bends
+    local keys, steps = contexts.of(first, last, function(n) return step_of(n - 1) end, bends.keys)
+    bends.keys = keys
+    return keys, steps
+  end
+  local keys, steps = lengths(laid.kinds, o.prompt + o.generate), {}
+  for i, n in ipairs(keys) do steps[i] = laid.workload(sizes, micro_batch, variant(n - 1)) end
+  return keys, steps
+end
+
 local function lay_out(p, sizes, pp, micro_batch, prefill_batch)
   local o, laid = p.o, p.plan.layout
   local function step_of(batch, mode, seq, context)
     return laid.workload(sizes, batch, serving.variant(p.strategy, o, mode, seq, context))
   end
-  local keys, steps = lengths(laid.kinds, o.prompt + o.generate), {}
-  for i, n in ipairs(keys) do steps[i] = step_of(micro_batch, "decode", 1, n - 1) end
   return {
     prefill = step_of(prefill_batch, "prefill", o.prompt, 0), single = step_of(1, "decode", 1, 0),
-    decode = o.generate > 1 and core.decode(keys, steps) or nil, caches = caches_of(p, sizes),
+    decode = o.generate > 1 and core.decode(decode_steps(p, sizes, micro_batch)) or nil, caches = caches_of(p, sizes),
     placements = {}, -- size of a domain and order of ranks -> those without demands
     pipelines = pipelines.make {
       pps = { pp }, schedules = { "1f1b" }, virtual_stages = {}, layers = p.model.layers, runs = laid.runs,

@@ -177,6 +177,27 @@ local function add_rows(rows, phase, part, layers, ops, accelerator)
   end
 end
 
+local SUMMED <const> = { "time", "compute_time", "exposed_memory_time", "comm_time", "tensor_flops", "vector_flops",
+  "bytes" }
+
+-- The ops of all forms of a decode step as one list: an op of several forms is one.
+local function merged(ops)
+  local list, known, form, seen = {}, {}, 0, {}
+  for _, op in ipairs(ops) do
+    if op.form ~= form then form, seen = op.form, {} end
+    local name = op.block .. " " .. op.name
+    seen[name] = (seen[name] or 0) + 1
+    name = name .. " " .. seen[name]
+    local first = known[name]
+    if first then
+      for _, field in ipairs(SUMMED) do first[field] = first[field] + op[field] end
+    else
+      known[name], list[#list + 1] = op, op
+    end
+  end
+  return list
+end
+
 -- The ops of both phases: those of each kind of layer, then those before and after the layers.
 local function rows_of(p, shape, fast)
   local o, rows, kinds, on = p.o, {}, p.plan.layout.kinds, serving.platform(p)
@@ -187,7 +208,7 @@ local function rows_of(p, shape, fast)
       local kind = kinds[section]
       local part = kind and kind.key or section == #kinds + 1 and "first" or "last"
       local ops = phase == "prefill" and shape.prefill:ops(section, on, fast)
-        or shape.decode:ops(section, on, fast, o.prompt + 1, o.prompt + o.generate - 1)
+        or merged(shape.decode:ops(section, on, fast, o.prompt + 1, o.prompt + o.generate - 1))
       add_rows(rows, phase, part, counts[section] or 1, ops, p.system.accelerator)
     end
   end

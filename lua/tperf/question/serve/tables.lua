@@ -1,6 +1,7 @@
 --- Time tables of an engine's steps, priced from its model's workload once for each deployment. Ops that treat all
 --- tokens of a step alike (products, norms, collectives) are priced by the number of tokens, the head and sampling by
 --- the number of sampled rows, attention by each request's own length. docs/serving.md has the rules.
+local contexts = require "tperf.question.infer.contexts"
 local core = require "tperf.core"
 local groups = require "tperf.describe.model.groups"
 local load = require "tperf.question.serve.load"
@@ -19,6 +20,7 @@ local LONGEST <const> = 1 << 17  -- keys that tables reach to; extrapolated line
 local LEAST_SEQS <const>, LEAST_TOKENS <const> = 128, 8192 -- that tables reach at least, so that engines share them
 local SHORT <const>, WIDER <const> = 1 << 10, 4 -- keys that tables reach to if requests are short; else times this
 local SLACK <const> = 64 -- keys beyond a request's own: its drafts, a step that was scheduled ahead
+local AROUND <const> = 64 -- steps whose mean stands for one, if a script's blocks do not do the same in all
 local MANY <const> = 32 -- concurrent chunks, enough to fill the GPU, to price what each adds to the first
 
 -- { low, … high }: a geometric grid with this factor, rounded up to whole numbers.
@@ -57,14 +59,65 @@ local function graphs_of(most)
   return list
 end
 
+-- The contexts by which it is told which ops depend on the context: consecutive ones, then ever longer ones.
+local TRIED <const> = { 64, 1 << 17 }
+
+-- The counts of a section's ops at a context, by block and name.
+local function counts_at(step, section, context, on, fast)
+  local counts = {}
+  for _, row in ipairs(step(context):ops(section, on, fast)) do
+    local name, pass = row.block .. " " .. row.name, row.forward
+    counts[name] = ("%s %.17g %.17g %.17g %.17g"):format(counts[name] or "", pass.time, pass.bytes, pass.tensor_flops,
+      pass.vector_flops)
+  end
+  return counts
+end
+
+-- The ops of a script's blocks whose counts change with the context, whether it says so (`by_keys`) or not.
+local function varying_ops(kinds, step, on, fast)
+  local varying = {}
+  local function compare(section, first, context)
+    local counts = counts_at(step, section, context, on, fast)
+    for name, count in pairs(counts) do
+      if first[name] ~= count then varying[name] = true end
+    end
+    for name in pairs(first) do
+      if not counts[name] then varying[name] = true end
+    end
+  end
+  for section = 1, kinds do
+    local first, context = counts_at(step, section, 0, on, fast), 1
+    while context <= TRIED[2] do
+      compare(section, first, context)
+      context = context < TRIED[1] and context + 1 or context * 2
+    end
+  end
+  return varying
+end
+
+local BENDS <const>, LOOKED <const> = 64, 1 << 13 -- the most that an axis takes, of as many keys
+
+-- The numbers of keys at which the counts of a script's blocks bend; nil: too many to follow.
+local function bends_of(step)
+  local list = contexts.of(1, LOOKED, step)
+  return #list <= BENDS and list or nil
+end
+
 -- An object that lays out workloads of a shape and sums a section: seconds of its ops, of attention apart, kernels.
 local function pricer(p, o, fast)
   local laid, shards, variants = p.plan.layout, ranks.shards(o, p), {}
   local on = core.platform(p.system, p.rules, p.software, true)
   local self = { kinds = laid.kinds, layers = {}, shards = shards }
   for _, run in ipairs(laid.runs) do self.layers[run[1]] = (self.layers[run[1]] or 0) + run[2] end
+  local steps = {} -- by batch, of a script's blocks
+  local function step(batch, context)
+    steps[batch] = steps[batch] or laid.steps(o.own, batch, serving.variant(p.strategy, o, "decode", 1, 0))
+    return steps[batch](context)
+  end
   function self.workload(mode, batch, seq, context, part)
     if mode == "prefill" then seq = ranks.whole(seq, shards) end
+    if laid.steps and part == "attention" then part = nil end -- what they call so need not be all that reads keys
+    if laid.steps and mode == "decode" and seq == 1 and not part then return step(batch, context) end
     local key = table.concat({ mode, seq, context, part }, " ") -- of batches of every size
     local variant = variants[key]
     if not variant then
@@ -74,7 +127,11 @@ local function pricer(p, o, fast)
     return laid.workload(o.own, batch, variant)
   end
   function self.section(laid_out, number)
-    return laid_out:served(number, on, fast)
+    return laid_out:served(number, on, fast, 1, self.varying)
+  end
+  if laid.steps then
+    self.varying = varying_ops(#laid.kinds, function(n) return step(1, n) end, on, fast)
+    self.bends = bends_of(function(keys) return step(1, keys - 1) end)
   end
   return self
 end
@@ -147,21 +204,48 @@ local function window_of(kinds)
   return window
 end
 
--- Layers whose attention sees all keys.
+-- Layers whose fused attention sees all keys.
 local function layers_without_window(price)
   local laid_out, layers = price.workload("decode", 1, 1, 1024, "attention"), 0
   for kind, group in ipairs(price.kinds) do
-    local _, attention = price.section(laid_out, kind)
+    local _, _, _, attention = price.section(laid_out, kind)
     if attention > 0 and not group.window then layers = layers + (price.layers[kind] or 0) end
   end
   return layers
 end
 
+-- The mean of a step's attention with about n keys, so that what is done in some steps only counts in all.
+local function around(price, batch, n, of)
+  local sum, used, half = 0, false, math.min(AROUND // 2, n - 1)
+  local low, high = n - half, math.max(n + half - 1, n)
+  for keys = low, high do
+    local seconds_of, any = attention_of(price, "decode", batch, 1, keys - 1, of)
+    sum, used = sum + seconds_of, used or any
+  end
+  return sum / (high - low + 1), used
+end
+
+-- The numbers of keys of the table of decodes: a script's blocks may bend where they like.
+local function keys_of(price, longest)
+  local list, seen = grid(16, longest, price.varying and not price.bends and 2 ^ 0.5 or 2), {}
+  for _, n in ipairs(list) do seen[n] = true end
+  for _, bend in ipairs(price.bends or {}) do
+    for n = bend, bend + 1 do -- times may leap where counts bend: an op that does nothing is not launched
+      if n > 16 and n < longest and not seen[n] then list[#list + 1], seen[n] = n, true end
+    end
+  end
+  table.sort(list)
+  return list
+end
+
 local function add_attention(t, price, p, o, seqs, most, longest, reach)
-  local batches, keys = grid(1, seqs, 2), up_to(grid(16, longest, 2), reach)
-  local window = t.more.window
+  local batches, keys = grid(1, seqs, 2), up_to(keys_of(price, longest), reach)
+  local window, rough = t.more.window, price.varying and not price.bends
   local function decodes(of)
-    return function(batch, n) return attention_of(price, "decode", batch, 1, n - 1, of) end
+    return function(batch, n)
+      if rough then return around(price, batch, n, of) end
+      return attention_of(price, "decode", batch, 1, n - 1, of)
+    end
   end
   t.decode = surface(batches, keys, decodes(false))
   t.whole = whole.of(p, o, layers_without_window(price))
