@@ -204,8 +204,8 @@ const tperf_decode *tperf_build_decode(tperf_builder *builder, int n, const doub
     }
     size_t varying;
     if (tperf_decode_find_forms(decode, &varying, error) != TPERF_OK) return NULL;
-    tperf_varying *room = tperf_builder_room(builder, (varying + 1) * sizeof *room);
-    if (!room) return fail_memory(error);
-    tperf_decode_compare(decode, room);
+    tperf_varying *list = tperf_builder_room(builder, (varying + 1) * sizeof *list);
+    if (!list) return fail_memory(error);
+    tperf_decode_compare(decode, list);
     return decode;
 }

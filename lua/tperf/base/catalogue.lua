@@ -258,7 +258,8 @@ end
 --- import(content, origin, construct) -> content, origin, run before the check, which may construct others;
 --- merged(content, changes), run before the check of a changed copy's content: drops what the changes make untrue;
 --- finish(object) -> message, path of what is wrong;
---- seal(object), run for each object that a question gets.
+--- seal(object), run for each object that a question gets;
+--- variant(object, keep) -> the object that stands for it in the library's own use, noted by keep.
 ---@return fun(value: string|table): table
 function catalogue.constructor(options)
   local what, methods = options.what, options.methods or {}
@@ -308,14 +309,15 @@ function catalogue.constructor(options)
   end
 
   class = class_of(what, methods)
-  local shared = sharing(construct)
-  local function own(value)
+  local shared, variant = sharing(construct), options.variant
+  local function keep(object) frozen.keep(object, class) end
+  local function sealed(value)
     local object = shared(value)
     seal(object)
     return object
   end
-  local function constructor(value) return frozen.show(own(value)) end
-  owns[constructor] = own
+  local function constructor(value) return frozen.show(sealed(value)) end
+  owns[constructor] = variant and function(value) return variant(sealed(value), keep) end or sealed
   return constructor
 end
 

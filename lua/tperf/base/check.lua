@@ -14,6 +14,10 @@ local check = {}
 -- Stack frames whose source starts with this prefix belong to the library, not to the user.
 local library = debug.getinfo(1, "S").source:match "^(.*)base/check%.lua$"
 
+--- Whether this source of a function (as debug.getinfo tells it) is the library's.
+---@return boolean
+function check.is_library(source) return source:sub(1, #library) == library end
+
 --- "script.lua:12: ": the innermost stack frame outside the library, or "".
 ---@return string
 function check.where()
@@ -21,7 +25,7 @@ function check.where()
   while true do
     local frame = debug.getinfo(level, "Sl")
     if not frame then return "" end
-    if frame.currentline > 0 and frame.source:sub(1, #library) ~= library then
+    if frame.currentline > 0 and not check.is_library(frame.source) then
       return string.format("%s:%d: ", frame.short_src, frame.currentline)
     end
     level = level + 1

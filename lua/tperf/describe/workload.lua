@@ -1,6 +1,7 @@
 --- Lays out the ops of a model for one shape. Between the question and the core, Lua runs only here, once
 -- per shape.
 local axes = require "tperf.describe.strategy.axes"
+local captured = require "tperf.describe.captured"
 local core = require "tperf.core"
 local lazy = require "tperf.base.lazy"
 local check = require "tperf.base.check"
@@ -69,6 +70,8 @@ function layout.signature(model)
   if not signatures[model] then
     local out = {}
     write(lazy.settle(model), out)
+    local own = rawget(model, "architecture")
+    out[#out + 1] = own and captured.of(own) or ""
     signatures[model] = table.concat(out)
   end
   return signatures[model]
@@ -142,8 +145,8 @@ local function totals_of(all, runs)
 end
 
 -- The workloads of a model's parts in one strategy.
-local function lay_out(model, s, attention, rules, o)
-  local prefix = layout.signature(model) .. attention .. " " .. rules.name .. words_of_options(o)
+local function lay_out(model, s, attention, rules, o, strategys)
+  local prefix = layout.signature(model) .. attention .. " " .. rules.name .. strategys .. words_of_options(o)
   local all, sums, find = sections.new(model, s, attention, rules, o), nil, finder(s, prefix)
   local function build(sizes, micro_batch, variant, kept)
     local list, boundary, parts = all:blocks(sizes, micro_batch, variant, kept)
@@ -166,8 +169,8 @@ local function lay_out(model, s, attention, rules, o)
     return made
   end
   local function steps(sizes, micro_batch, variant)
-    local list_at, boundary, parts = guarded(all:steps(sizes, micro_batch, variant))
-    return function(tokens) return guarded(core.workload(s.grid, sizes, boundary, list_at(tokens), parts)) end
+    local list_at, boundary, parts = all:steps(sizes, micro_batch, variant)
+    return function(tokens) return core.workload(s.grid, sizes, boundary, list_at(tokens), parts) end
   end
   local function workloads(sizes, variant) return find(sizes, variant).of end
   return {
@@ -195,8 +198,9 @@ function layout.of(model, s, attention, rules, o)
   layouts[model] = layouts[model] or setmetatable({}, { __mode = "k" })
   local known = layouts[model]
   known[rules] = known[rules] or {}
-  local key = s.name .. " " .. attention .. words_of_options(o)
-  known[rules][key] = known[rules][key] or lay_out(model, s, attention, rules, o)
+  local strategys = captured.of_strategy(s)
+  local key = s.name .. " " .. attention .. words_of_options(o) .. strategys
+  known[rules][key] = known[rules][key] or lay_out(model, s, attention, rules, o, strategys)
   return known[rules][key]
 end
 

@@ -3,6 +3,7 @@
 local arguments = require "tperf.question.serving_arguments"
 local axes = require "tperf.describe.strategy.axes"
 local cache = require "tperf.describe.arch.cache"
+local captured = require "tperf.describe.captured"
 local check = require "tperf.base.check"
 local check_served = require "tperf.question.infer.served"
 local contexts = require "tperf.question.infer.contexts"
@@ -62,7 +63,8 @@ end
 local known = setmetatable({}, { __mode = "k" })
 
 local function plan_of(m, s, set, attention, weights)
-  local plans, key = known[m] or {}, set.name .. " " .. attention .. " " .. s.name .. (weights and weights.key or "")
+  local plans, key = known[m] or {}, table.concat({ set.name, attention, s.name, weights and weights.key or "",
+    captured.of_strategy(s) }, " ")
   known[m] = plans
   plans[key] = plans[key]
     or { layout = workload.of(m, s, attention, set, { precision = weights }), shapes = memo.by_text(CACHED),

@@ -1,13 +1,12 @@
 --- Custom strategies and schedules: their code is the script's, so that a name does not identify it, and other
 --- processes do not have it.
 local debug = debug
+local check = require "tperf.base.check"
 local axes = require "tperf.describe.strategy.axes"
 local schedule = require "tperf.describe.schedule"
 local several = require "tperf.describe.strategy.several"
 
-local library = debug.getinfo(1, "S").source:match "^(.*)question/sweep/own_code%.lua$"
-
-local function is_own(f) return debug.getinfo(f, "S").source:sub(1, #library) ~= library end
+local function is_own(f) return not check.is_library(debug.getinfo(f, "S").source) end
 
 --- Returns which argument of a question is the script's own code, and its name.
 ---@param args table

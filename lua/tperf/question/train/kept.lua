@@ -1,5 +1,6 @@
 --- Problems of tperf.train that a prepared question keeps for when it is asked again with other sizes and placements:
 --- a sweep over these asks about one model, system and way of training again and again.
+local captured = require "tperf.describe.captured"
 local check = require "tperf.base.check"
 local placement = require "tperf.question.placement"
 local problem = require "tperf.question.problem"
@@ -48,7 +49,7 @@ end
 return function(held, o, s, schema)
   local content = held and built_in[o.schedule] and words(o, names_of(schema, s))
   if not content then return (problem.of(o, { s })) end
-  local key = ("%p %p %p %p %p "):format(s, o.model, o.system, o.rules, o.profile) .. content
+  local key = ("%p %p %p %p %p "):format(s, o.model, o.system, o.rules, o.profile) .. content .. captured.of_strategy(s)
   if not held[key] then
     local base = problem.of(o, { s })
     base.questions[1].said = {} -- by runtime.prepare, for all sizes
