@@ -890,7 +890,7 @@
 ---@field where? function function(configuration) -> boolean: keeps a configuration. It is called only for those good enough to be returned; `candidates` and `feasible` count before it
 ---@field infeasible? boolean true: also rank configurations that do not fit (false)
 ---@field prune? boolean false: also time configurations that bounds rule out (true)
----@field simulate? boolean true: rank by pass-by-pass simulation instead of the closed form; adds `simulated`. By default, if a schedule has no closed form or a pipeline's chunks differ by more than a tenth
+---@field simulate? boolean true: rank by pass-by-pass simulation instead of the closed form; adds `simulated`. By default, if a schedule has no closed form, or a pipeline's chunks differ by more than a tenth in their layers or by more than 3 % in the kinds of these
 ---@field threads? integer number of threads; by default all available processors
 ---@field progress? function function(shapes): called with the number of shapes walked so far
 ---@field model string|table a name, a file or a table

@@ -114,6 +114,11 @@ void tperf_pipeline_release(tperf_pipeline *pipeline);
 // Whether n stages can share the layers: only those at the ends may be without one.
 bool tperf_may_split(const tperf_model_layers *layers, int64_t n);
 
+// How much longer the longest of a pipeline's chunks takes than their mean, as a part of that; seconds: of a layer of
+// each kind. The model's ends do not count.
+double tperf_pipeline_unevenness(const tperf_pipeline *pipeline, const tperf_model_layers *layers,
+                                 const double *seconds);
+
 // The contents of each of n chunks, as tperf_pipeline_split deals out the layers of a pipeline with n chunks.
 void tperf_pipeline_chunks(const tperf_pipeline *pipeline, const tperf_model_layers *layers,
                            int64_t n, tperf_stage *chunks);

@@ -1,4 +1,5 @@
 // pipeline.c: the layers of every pipeline stage. See tperf/plan.h.
+#include <math.h>
 #include <string.h>
 
 #include "tperf/plan.h"
@@ -97,6 +98,24 @@ void tperf_pipeline_chunks(const tperf_pipeline *pipeline, const tperf_model_lay
         add_layers(&chunks[c], &pipeline->picked, model, from, here);
         from += here;
     }
+}
+
+double tperf_pipeline_unevenness(const tperf_pipeline *pipeline, const tperf_model_layers *model,
+                                 const double *seconds) {
+    int64_t layers = count_layers(model), n = pipeline->pp * pipeline->virtual_stages, from = 0;
+    double longest = 0, sum = 0;
+    for (int64_t c = 0; c < n; c++) {
+        int64_t here = layers_of_chunk(pipeline, layers, n, c);
+        tperf_stage chunk = {.leading = TPERF_NO_LAYER};
+        add_layers(&chunk, &pipeline->picked, model, from, here);
+        double own = 0;
+        for (int kind = 0; kind < TPERF_KINDS_MAX; kind++)
+            if (chunk.layers[kind]) own += (double)chunk.layers[kind] * seconds[kind];
+        longest = fmax(longest, own);
+        sum += own;
+        from += here;
+    }
+    return sum > 0 ? longest * (double)n / sum - 1 : 0;
 }
 
 bool tperf_may_split(const tperf_model_layers *layers, int64_t n) {

@@ -144,6 +144,18 @@ local function totals_of(all, runs)
   return sum
 end
 
+-- The seconds of a forward pass of a layer of each kind. What cannot be laid out on one GPU counts as very different.
+local function seconds_of(s, kinds, on, laid_out, workload)
+  local list, alone = {}, {}
+  for i = 1, 2 + #s.axes do alone[i] = 1 end
+  for kind = 1, kinds do
+    local others, by_keys = 10.0 ^ kind, 0
+    if laid_out then others, by_keys = workload:served(kind, on, alone) end
+    list[kind] = others + by_keys
+  end
+  return list
+end
+
 -- The workloads of a model's parts in one strategy.
 local function lay_out(model, s, attention, rules, o, strategys)
   local prefix = layout.signature(model) .. attention .. " " .. rules.name .. strategys .. words_of_options(o)
@@ -152,11 +164,16 @@ local function lay_out(model, s, attention, rules, o, strategys)
     local list, boundary, parts = all:blocks(sizes, micro_batch, variant, kept)
     return core.workload(s.grid, sizes, boundary, list, parts)
   end
+  local uncut = {}
+  for i, axis in ipairs(s.axes) do uncut[i] = axes.cuts(axis, "state") and 0 or 1 end
   local function totals()
-    local sizes = {}
-    for i, axis in ipairs(s.axes) do sizes[i] = axes.cuts(axis, "state") and 0 or 1 end
-    sums = sums or totals_of(all:ops(sizes, 1, { recompute = "none", sequence_parallel = true }), all.runs)
+    sums = sums or totals_of(all:ops(uncut, 1, { recompute = "none", sequence_parallel = true }), all.runs)
     return sums
+  end
+  local function seconds(on)
+    return seconds_of(s, #all.kinds, on, pcall(function()
+      return build(uncut, 1, { recompute = "none", sequence_parallel = true })
+    end))
   end
   local function workload(sizes, micro_batch, variant)
     local shapes = find(sizes, variant)
@@ -175,15 +192,16 @@ local function lay_out(model, s, attention, rules, o, strategys)
   local function workloads(sizes, variant) return find(sizes, variant).of end
   return {
     kinds = all.kinds, runs = all.runs, has_ends = all.has_ends, workload = workload, workloads = workloads,
-    totals = totals, steps = all.scripted and steps or nil,
+    totals = totals, seconds = seconds, steps = all.scripted and steps or nil,
   }
 end
 
 local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy and options -> layout
 
 --- Lays out a model in one strategy: { kinds, runs, has_ends, workload = function(sizes, micro_batch, variant),
---- workloads = function(sizes, variant): those laid out so far, by micro-batch, totals, steps = if functions of a
---- script make them: function(sizes, micro_batch, variant) -> function(earlier tokens) -> a decode step's workload }.
+--- workloads = function(sizes, variant): those laid out so far, by micro-batch, totals, seconds = function(platform):
+--- of a layer of each kind, for a sequence on one GPU, steps = if functions of a script make them: function(sizes,
+--- micro_batch, variant) -> function(earlier tokens) -> a decode step's workload }.
 ---@param variant table  recompute = "none" …, sequence_parallel = boolean; for inference also mode, seq, context and
 ---   dtypes, as options of strategy.share; it is never changed afterwards
 ---@param o table?  options:

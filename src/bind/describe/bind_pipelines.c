@@ -1,8 +1,11 @@
-// bind_pipelines.c: tperf.core.pipelines(runs, has_ends, list, picked) -> pipelines, for a search or one iteration.
+// bind_pipelines.c: tperf.core.pipelines(runs, has_ends, list, picked, seconds, most) -> pipelines, unequal
+//   pipelines: for a search or one iteration
 //   runs: list of { kind, layers }: the model's layers in order, kind = a section of its workloads
 //   list: of tables with the fields of TPERF_PIPELINE (tperf/plan.h), layers (a list, or nil) and in_flight (a list of
 //     pp numbers)
 //   picked: nil, or { first, every }: the layers of a chunk that are of twin kinds, see tperf/plan.h
+//   seconds: nil, or of a layer of each kind: `unequal` is then a list of whether a pipeline's longest chunk takes longer
+//     than if all layers were alike, by more than `most` of the chunks' mean; such pipelines are open
 #include <string.h>
 
 #include "bind/bind.h"
@@ -157,9 +160,41 @@ static tperf_picked read_picked(lua_State *L, int index, int kinds) {
     return picked;
 }
 
+// The seconds of a layer of each kind, from the list at index; false: there is none.
+static bool read_seconds(lua_State *L, int index, int kinds, double *seconds) {
+    if (lua_isnoneornil(L, index)) return false;
+    if (tperf_bind_length(L, index, "the seconds") < (size_t)kinds)
+        tperf_bind_fail(L, "every kind of layer needs its seconds");
+    for (int i = 0; i < kinds; i++) {
+        lua_rawgeti(L, index, i + 1);
+        seconds[i] = luaL_checknumber(L, -1);
+        lua_pop(L, 1);
+    }
+    return true;
+}
+
+// Marks pipelines of several chunks a device that kinds of layers make more uneven by `most`, and pushes a list of whether
+// each is.
+static void push_unequal(lua_State *L, pipelines *p, const double *seconds, double most) {
+    double alike[TPERF_KINDS_MAX];
+    for (int i = 0; i < TPERF_KINDS_MAX; i++)
+        alike[i] = 1;
+    lua_createtable(L, (int)p->n, 0);
+    for (size_t i = 0; i < p->n; i++) {
+        tperf_pipeline *one = &p->list[i];
+        bool several = one->virtual_stages > 1 && one->pp > 1;
+        bool unequal = several && tperf_pipeline_unevenness(one, &p->layers, seconds) >
+                                      tperf_pipeline_unevenness(one, &p->layers, alike) + most;
+        one->open = one->open || unequal;
+        lua_pushboolean(L, unequal);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+}
+
 static int new_pipelines(lua_State *L) {
     int kinds = 0;
-    lua_settop(L, 4);
+    double most = luaL_optnumber(L, 6, 0);
+    lua_settop(L, 5);
     tperf_model_layers layers = {.has_ends = lua_toboolean(L, 2)};
     layers.runs = push_runs(L, 1, &layers.n_runs, &kinds);
     int runs_index = lua_gettop(L);
@@ -181,7 +216,10 @@ static int new_pipelines(lua_State *L) {
         read_pipeline(L, p, &p->list[p->n - 1]);
         lua_pop(L, 1);
     }
-    return 1;
+    double seconds[TPERF_KINDS_MAX] = {0};
+    if (!read_seconds(L, 5, p->kinds, seconds)) return 1;
+    push_unequal(L, p, seconds, most);
+    return 2;
 }
 
 void tperf_bind_pipelines(lua_State *L) {

@@ -205,7 +205,8 @@ end
 ---  infeasible         true: also rank configurations that do not fit (false)
 ---  prune              false: also time configurations that bounds rule out (true)
 ---  simulate           true: rank by pass-by-pass simulation instead of the closed form; adds `simulated`. By default,
----                     if a schedule has no closed form or a pipeline's chunks differ by more than a tenth
+---                     if a schedule has no closed form, or a pipeline's chunks differ by more than a tenth in their
+---                     layers or by more than 3 % in the kinds of these
 ---  threads            number of threads; by default all available processors
 ---  progress           function(shapes): called with the number of shapes walked so far
 ---@return tperf.found|tperf.found[] result  a list, systems outermost, if gpus or system is a list

@@ -160,6 +160,15 @@ local function chunks_of(definition, wanted)
   return list
 end
 
+--- Whether one of these schedules may put several chunks on a device.
+function pipelines.may_interleave(names)
+  for _, name in ipairs(names) do
+    local definition = schedule.get(name)
+    if definition.placement and definition.stages_per_device ~= 1 then return true end
+  end
+  return false
+end
+
 --- Refuses numbers of chunks per device that none of these schedules allows.
 ---@param names string[]  schedules
 ---@param wanted integer[]?
@@ -183,6 +192,10 @@ local function most_stages(layers, has_ends) return has_ends and layers + 2 or l
 -- How uneven chunks may be, as a part of the layers: in every round a device that finishes early waits for one with an
 -- extra layer. Below this, spec/rerank_spec.lua finds the closed form within 1 % of the simulation.
 local UNEVEN <const> = 0.1
+
+-- How much more uneven they may be, as a part of their mean time, because their layers are of different kinds. Below
+-- this, spec/unequal_chunks_spec.lua finds the closed form within 3 %.
+local UNEQUAL <const> = 0.03
 
 -- Whether so many chunks have nearly equal numbers of layers. dealt: how many each has; nil: as evenly as they divide.
 local function is_even(layers, chunks, dealt)
@@ -224,7 +237,11 @@ local function make(options)
       end
     end
   end
-  return core.pipelines(options.runs, options.has_ends, list, options.picked), described, all_closed
+  local own, unequal = core.pipelines(options.runs, options.has_ends, list, options.picked, options.seconds, UNEQUAL)
+  for i, is_unequal in ipairs(unequal or {}) do
+    if is_unequal then described[i].closed, all_closed = false, false end
+  end
+  return own, described, all_closed
 end
 
 local MOST_MADE <const> = 64 -- in the cache
@@ -240,14 +257,15 @@ local function key_of(options)
   local picked = options.picked or {}
   words[#words + 1] = ("%s %s"):format(picked.first, picked.every)
   for _, run in ipairs(options.runs) do words[#words + 1] = run[1] .. " " .. run[2] end
+  for _, seconds in ipairs(options.seconds or {}) do words[#words + 1] = ("%.6g"):format(seconds) end
   return table.concat(words, ",")
 end
 
 --- All pipelines of a search.
 ---@param options table  pps = list of sizes, schedules = list of names, virtual_stages = list, layers, runs = list of
 ---  { kind, layers }, has_ends, even = of any number of chunks only those with nearly equal layers; deal: of
----  pipeline_layout.of; alone_overlaps: if pp is 1, the passes of neighbouring micro-batches overlap; bounds: without
----  closed forms; picked: see tperf.describe.arch.recompute
+---  pipeline_layout.of; seconds: of a layer of each kind, if there are several; alone_overlaps: if pp is 1, the passes
+---  of neighbouring micro-batches overlap; bounds: without closed forms; picked: see tperf.describe.arch.recompute
 ---@return userdata made, table described, boolean closed  the core's pipelines; { pp, virtual_stages, schedule = name,
 ---  closed, min_microbatches, microbatch_multiple } of each; whether closed forms say what all of them take, or nearly
 function pipelines.make(options)
