@@ -156,6 +156,10 @@ local function place(origin, path, is_key)
 end
 
 local function open(what, kind, name)
+  if name:find "%.lua$" then
+    check.fail("%s: %s is Lua, and data files are YAML or JSON: take what it returns, with dofile(%s)", what,
+      check.show(name), check.show(name))
+  end
   local path, message = catalogue.find(kind, name)
   if not path then check.fail("%s: %s", what, message) end
   local content, positions = catalogue.read(path)
@@ -164,7 +168,12 @@ local function open(what, kind, name)
   return content, { path = path, positions = positions }
 end
 
--- A copy of base with changes applied: tables are merged, lists replaced.
+-- Whether a table's fields take the place of another's one by one: neither lists do, nor objects such as architectures.
+local function merges(value, old)
+  return type(value) == "table" and type(old) == "table" and rawlen(old) == 0 and not frozen.is(old)
+end
+
+-- A copy of base with changes applied: tables are merged, lists and objects replaced.
 local function merge(what, base, changes, depth)
   if depth > 16 then check.fail("%s: nested too deep (or within itself)", what) end
   local copy = {}
@@ -172,10 +181,7 @@ local function merge(what, base, changes, depth)
   for key, value in next, frozen.plain(changes) do
     local old = copy[key]
     value = frozen.plain(value)
-    if type(value) == "table" and type(old) == "table" and rawlen(old) == 0 then
-      value = merge(what, old, value, depth + 1)
-    end
-    copy[key] = value
+    copy[key] = merges(value, old) and merge(what, old, value, depth + 1) or value
   end
   return copy
 end

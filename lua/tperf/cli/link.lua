@@ -104,6 +104,10 @@ local function fields_of(name, values, arguments)
     fields.script = roots.last(arguments[1])
     if arguments[2] then fields.arguments = table.concat(arguments, " ", 2) end
   elseif arguments[1] then
+    if arguments[1]:find "%.lua$" then
+      error(("the page's forms take no Lua file: `tperf %s %s` answers here, and `tperf page run SCRIPT` opens a "
+        .. "script that asks"):format(name, arguments[1]), 0)
+    end
     choose("model", arguments[1])
   end
   return fields, texts

@@ -46,6 +46,14 @@ tperf \- predict how large transformer models train and serve on GPU clusters
 models the time, memory and communication of training and running transformers on clusters of accelerators,
 from descriptions of the model and of the system, and searches for the best way to parallelise them.
 Data goes to standard output, everything else to standard error.
+.PP
+A
+.I MODEL
+is a name
+.RB (` "tperf list models" `),
+a YAML file, a Hugging Face config.json or its folder, or a Lua file that returns a model, which runs in the sandbox of
+.B "tperf run"
+with its usual limits.
 .SH COMMON OPTIONS]]
 
 local TAIL = [[

@@ -19,7 +19,8 @@ local function path_beside(path)
   return ("%s?.lua;%s?/init.lua;%s"):format(folder, folder, package.path)
 end
 
---- Runs a script to its end, in the sandbox unless trusted. Set the limits and the output folder first.
+--- Runs a script to its end, in the sandbox unless trusted, and returns what it returns. Set the limits and the output
+--- folder first.
 ---@param list string[]  the script's file ("-" for standard input) and its arguments
 ---@param record table?  from tperf.cli.sandbox.recorder: records the script's text, too
 ---@param open? fun(path: string): file*?, string?  default: that the user names the script, who may give a pipe
@@ -46,7 +47,7 @@ function script.run(list, trusted, host, record, open)
   local chunk
   chunk, problem = source.chunk(text, path == "-" and "=stdin" or "@" .. path, trusted and "bt" or "t", env)
   if not chunk then error(problem, 0) end
-  chunk(table.unpack(list, 2))
+  return chunk(table.unpack(list, 2))
 end
 
 return script

@@ -219,12 +219,18 @@ function launch.written(configuration, stack, options)
   if o.question ~= nil and type(o.question) ~= "table" then
     check.fail("tperf.report.launch: 'question' must be a table, got %s", check.show(o.question))
   end
-  local model = o.model and models(o.model)
+  local model, own = o.model and models(o.model), nil
+  if model and model.architecture then -- no stack knows its layers
+    own, model, o.seq = model, nil, o.seq or model.seq
+  end
   local n, w = (known.serving and serving or training)(configuration, model, o, known),
     writer(stack, tables.load(known.table))
   if not known.serving and n.precision ~= "bf16" and not is_one_of(n.precision, known.precisions) then
     w.cannot("precision", n.precision, "is written without arguments for it; write it with precision = \"bf16\" and "
       .. "add them")
+  end
+  if own then
+    w.note("the layers of model '%s' are a script's: this is the layout alone, and the model is yours to add", own.name)
   end
   if configuration.trained_parameters and not known.serving and not n.peft then
     w.note("%d parameters are trained: adapters and frozen parts are yours to add", configuration.trained_parameters)

@@ -67,7 +67,8 @@ return {
   arguments = "MODEL",
   from = { "models files" },
   details = [[
-MODEL is the name of a model (`tperf list models`), a YAML file, or a Hugging Face config.json or its folder.
+MODEL is the name of a model (`tperf list models`), a YAML file, a Hugging Face config.json
+or its folder, or a Lua file that returns a model.
 Counts are exact. "active" counts what one token uses: all except the experts it is not routed to.
 "stored" is what a checkpoint takes whose file says how it is quantised.
 Multi-token prediction modules are not in the total.]],
