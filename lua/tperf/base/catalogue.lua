@@ -168,9 +168,12 @@ local function open(what, kind, name)
   return content, { path = path, positions = positions }
 end
 
--- Whether a table's fields take the place of another's one by one: neither lists do, nor objects such as architectures.
+-- Whether a table's fields take the place of another's one by one: neither lists do, nor objects of one class, such as
+-- architectures.
 local function merges(value, old)
-  return type(value) == "table" and type(old) == "table" and rawlen(old) == 0 and not frozen.is(old)
+  if type(value) ~= "table" or type(old) ~= "table" or rawlen(old) > 0 then return false end
+  local class = getmetatable(value)
+  return class == nil or class ~= getmetatable(old)
 end
 
 -- A copy of base with changes applied: tables are merged, lists and objects replaced.

@@ -20,7 +20,6 @@ local core = require "tperf.core"
 local commands = require "tperf.cli.commands"
 local in_options = require "tperf.cli.ask.in_options"
 local data_files = require "tperf.cli.answer.data_files"
-local model_script = require "tperf.cli.model_script"
 local options = require "tperf.input.options"
 local outputs = require "tperf.cli.outputs"
 local screen = require "tperf.cli.screen"
@@ -70,7 +69,9 @@ return function(host, arguments)
   host.verbose(values.verbose)
   data_files.watch(values.data)
   outputs.check(command, values)
-  rest = model_script.load(rest, host, command, values)
+  if not RUNS_SCRIPTS[name] and table.concat(rest, "\n"):find(".lua", 1, true) then
+    rest = require "tperf.cli.model_script".load(rest, host, command, values)
+  end
   local status, message = run(name, command, values, rest, host)
   if status == false then return wrong(name, message) end
   if not (RUNS_SCRIPTS[name] or HAS_DATABASE[name]) then host.close_nothing() end

@@ -2,10 +2,10 @@
 -- sandbox, as `tperf run` runs scripts, and so do its blocks.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
-local limits = require("tperf.base.lazy").module "tperf.cli.sandbox.limits"
-local model = require "tperf.describe.model"
+local lazy = require "tperf.base.lazy"
+local limits = lazy.module "tperf.cli.sandbox.limits"
 local options = require "tperf.input.options"
-local script = require("tperf.base.lazy").module "tperf.cli.sandbox.script"
+local script = lazy.module "tperf.cli.sandbox.script"
 
 local model_script = {}
 
@@ -48,7 +48,7 @@ local function load_model(path, host, command, values)
     error(("%s returns %s, where a model must be: end it with `return tperf.model { … }`"):format(path,
       value == nil and "nothing" or check.show(value)), 0)
   end
-  return model(value)
+  return require "tperf.describe.model"(value)
 end
 
 --- Replaces the names of Lua files among a command's arguments, if it takes a MODEL, by the models that they return.

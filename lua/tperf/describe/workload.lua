@@ -164,16 +164,17 @@ local function lay_out(model, s, attention, rules, o, strategys)
     local list, boundary, parts = all:blocks(sizes, micro_batch, variant, kept)
     return core.workload(s.grid, sizes, boundary, list, parts)
   end
-  local uncut = {}
+  local uncut, timed = {}, setmetatable({}, { __mode = "k" })
   for i, axis in ipairs(s.axes) do uncut[i] = axes.cuts(axis, "state") and 0 or 1 end
   local function totals()
     sums = sums or totals_of(all:ops(uncut, 1, { recompute = "none", sequence_parallel = true }), all.runs)
     return sums
   end
-  local function seconds(on)
-    return seconds_of(s, #all.kinds, on, pcall(function()
+  local function seconds(machine, on)
+    timed[machine] = timed[machine] or seconds_of(s, #all.kinds, on(), pcall(function()
       return build(uncut, 1, { recompute = "none", sequence_parallel = true })
     end))
+    return timed[machine]
   end
   local function workload(sizes, micro_batch, variant)
     local shapes = find(sizes, variant)
@@ -199,9 +200,9 @@ end
 local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy and options -> layout
 
 --- Lays out a model in one strategy: { kinds, runs, has_ends, workload = function(sizes, micro_batch, variant),
---- workloads = function(sizes, variant): those laid out so far, by micro-batch, totals, seconds = function(platform):
---- of a layer of each kind, for a sequence on one GPU, steps = if functions of a script make them: function(sizes,
---- micro_batch, variant) -> function(earlier tokens) -> a decode step's workload }.
+--- workloads = function(sizes, variant): those laid out so far, by micro-batch, totals, seconds = function(system,
+--- function() -> platform): of a layer of each kind, for a sequence on one GPU, steps = if functions of a script make
+--- them: function(sizes, micro_batch, variant) -> function(earlier tokens) -> a decode step's workload }.
 ---@param variant table  recompute = "none" …, sequence_parallel = boolean; for inference also mode, seq, context and
 ---   dtypes, as options of strategy.share; it is never changed afterwards
 ---@param o table?  options:

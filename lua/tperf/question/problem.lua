@@ -212,7 +212,7 @@ local function seconds_of_kinds(p, machine)
   local piped = false
   for _, pp in ipairs(p.pps) do piped = piped or pp > 1 end
   if not piped or #p.layouts[1].kinds == 1 or not pipelines.may_interleave(p.schedules) then return nil end
-  return p.layouts[1].seconds(core.platform(machine, p.rules, p.software))
+  return p.layouts[1].seconds(machine, function() return core.platform(machine, p.rules, p.software) end)
 end
 
 --- Turns checked arguments (arguments.schema; gpus, one or a list; bounds: no closed forms) into what the core needs.
