@@ -1495,6 +1495,15 @@ function tperf_Report:save(path) end
 ---@field straggling? number if asked for: the wait for the slowest GPU
 ---@field offload? number with offloading: exposed copies of activations
 
+---What the blocks of a model say, beside its description.
+---@class tperf.checked
+---@field blocks table[] for each block of each kind of layer, and of both ends: { kind, block, layers, parameters and flops_per_token (of a layer, forward), train, prefill, decode (true, or why it has no ops there), reads_context (whether a decode step's counts change with it), axes = { NAME = { gpus, work, weights, folds } }: of one of so many GPUs, as parts of one GPU's; folds: these GPUs hold other samples anyway }
+---@field kinds table[] { key, layers }
+---@field parameters table { counted, described }: of the ops, of the model; described is nil if nothing states it
+---@field flops_per_token table { counted, described }: of a forward pass
+---@field cache table[] for each kind: { key, layers, read, token, state }: bytes that a decode step's ops read more for each cached token of one sequence, and bytes per token and of state that memory counts, of a layer
+---@field warnings string[] where both disagree, and what does not shrink
+
 ---A collective.
 ---@class tperf.comm
 ---@field kind string
@@ -1935,6 +1944,12 @@ function tperf.block.is(value) end
 ---@param given tperf.calibrate.request
 ---@return table result { system, fits = { { curve, values, undetermined, fitted, held, points } … }, left_out = { { file, reason, rows } … } }
 function tperf.calibrate(given) end
+
+---Counts what the blocks of a model make, and compares it with what the model's description says, from which memory,
+---MFU and launch files may still be taken.
+---@param value string|table a model: its name, its file or a table
+---@return tperf.checked
+function tperf.check(value) end
 
 ---The seconds that a collective takes.
 ---@param given tperf.collective.request

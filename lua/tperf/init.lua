@@ -9,6 +9,7 @@ local FIELDS = {
   args = { "tperf.input.args" },
   block = { "tperf.describe.block", "public" },
   calibrate = { "tperf.measured.calibrate", "run" },
+  check = { "tperf.question.model_check", "run" },
   collective = { "tperf.question.collective", "time" },
   cost = { "tperf.question.cost" },
   fewest = { "tperf.question.fewest", "run" },

@@ -48,7 +48,7 @@ local SHARED = {
 }
 
 -- Functions that check their arguments without a schema.
-local NO_SCHEMA = { ["tperf.sweep"] = true, ["tperf.args.set"] = true }
+local NO_SCHEMA = { ["tperf.check"] = true, ["tperf.sweep"] = true, ["tperf.args.set"] = true }
 
 local function is_callable(value)
   local meta = getmetatable(value)

@@ -62,6 +62,53 @@ local function by_group(p)
   return rows, columns
 end
 
+local MODES <const> = { "train", "prefill", "decode" }
+
+-- A row for each block, with a column for each axis along which blocks were tried.
+local function by_block(found)
+  local rows, columns, seen = {}, { { key = "kind" }, { key = "block" }, { key = "layers" }, count,
+    { key = "flops", title = "FLOPs/token", unit = "FLOP" } }, {}
+  for i, block in ipairs(found.blocks) do
+    local row = { kind = block.kind, block = block.block, layers = block.layers, parameters = block.parameters,
+      flops = block.flops_per_token }
+    for name, one in pairs(block.axes or {}) do row[name], seen[name] = one.work, ("%s %d"):format(name, one.gpus) end
+    for _, mode in ipairs(MODES) do row[mode] = block[mode] == true and "yes" or "no" end
+    row.context = block.reads_context and "yes" or "no"
+    rows[i] = row
+  end
+  for _, name in ipairs(require "tperf.base.check".names(seen)) do
+    columns[#columns + 1] = { key = name, title = "work at " .. seen[name], unit = "%", digits = 3 }
+  end
+  for _, mode in ipairs(MODES) do columns[#columns + 1] = mode end
+  columns[#columns + 1] = { key = "context", title = "reads context" }
+  return rows, columns
+end
+
+local function print_checked(m, values)
+  local found = require "tperf.question.model_check".run(m)
+  if values.json then
+    io.write(report.json(found))
+    return 0
+  end
+  local rows, columns = by_block(found)
+  if values.csv then
+    io.write(report.csv(rows, columns))
+    return 0
+  end
+  report.print(rows, columns)
+  print()
+  local totals = {}
+  for _, name in ipairs { "parameters", "flops_per_token" } do
+    totals[#totals + 1] = { what = name == "parameters" and name or "FLOPs per token, forward",
+      blocks = found[name].counted, description = found[name].described }
+  end
+  report.print(totals, { { key = "what", title = "" }, { key = "blocks", digits = 15 },
+    { key = "description", digits = 15 } })
+  io.stdout:flush()
+  for _, warning in ipairs(found.warnings) do io.stderr:write("tperf: ", warning, "\n") end
+  return 0
+end
+
 return {
   summary = "count a model's parameters",
   arguments = "MODEL",
@@ -71,8 +118,12 @@ MODEL is the name of a model (`tperf list models`), a YAML file, a Hugging Face 
 or its folder, or a Lua file that returns a model.
 Counts are exact. "active" counts what one token uses: all except the experts it is not routed to.
 "stored" is what a checkpoint takes whose file says how it is quantised.
-Multi-token prediction modules are not in the total.]],
-  options = options.join({ { long = "groups", help = "by group of equal layers" }, settings.option }, options.formats),
+Multi-token prediction modules are not in the total.
+--check lists the blocks: their parameters and forward FLOPs, the part of the work that one of
+several GPUs of an axis does, the modes that they have ops for, and whether a decode step's
+counts change with the context; then where blocks and description disagree.]],
+  options = options.join({ { long = "groups", help = "by group of equal layers" },
+    { long = "check", help = "what the blocks say, beside the description" }, settings.option }, options.formats),
   run = function(values, arguments)
     if not arguments[1] then return false, "MODEL is missing" end
     if arguments[2] then return false, "params takes one MODEL" end
@@ -80,6 +131,7 @@ Multi-token prediction modules are not in the total.]],
     local wrong = settings.apply(values, arguments)
     if wrong then return false, wrong end
     local m = model(arguments[1])
+    if values.check then return print_checked(m, values) end
     local p = m:parameters()
     local rows, columns = (values.groups and by_group or by_component)(p, not values.groups and bytes_of(m) or nil)
     if values.json then return io.write(report.json(data_files.name(rows, columns))) and 0 end

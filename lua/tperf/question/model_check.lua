@@ -1,0 +1,235 @@
+--- tperf.check: what the blocks of a model say, beside what its description says: parameters, FLOPs, cache and state,
+--- how work and weights shrink with every axis, and in which modes each block works. docs/architectures.md.
+local architecture = require "tperf.describe.arch"
+local axes = require "tperf.describe.strategy.axes"
+local cache = require "tperf.describe.arch.cache"
+local check = require "tperf.base.check"
+local model = require "tperf.base.catalogue".shared((require "tperf.describe.model"))
+local rules = require("tperf.describe.rules.sets").of
+local strategy = require "tperf.describe.strategy"
+local number = require "tperf.output.format"
+
+local model_check = {}
+
+local ELEMENT_BYTES <const> = 2
+local NEAR <const>, FAR <const> = 20, 50 -- cached tokens at which a decode step is looked at: within all windows
+local MODES <const> = {
+  { name = "train", sequence_parallel = true }, { name = "prefill", sequence_parallel = false },
+  { name = "decode", seq = 1, context = NEAR, sequence_parallel = false },
+}
+local SIZES <const> = { 8, 4, 2 }
+local STRATEGIES <const> = { "tensor", "context" }
+local SAME <const> = 0.01 -- of counts: a hundredth
+
+---@class tperf.checked what the blocks of a model say, beside its description
+---@field blocks table[] for each block of each kind of layer, and of both ends: { kind, block, layers, parameters and
+---   flops_per_token (of a layer, forward), train, prefill, decode (true, or why it has no ops there), reads_context
+---   (whether a decode step's counts change with it), axes = { NAME = { gpus, work, weights, folds } }: of one of so
+---   many GPUs, as parts of one GPU's; folds: these GPUs hold other samples anyway }
+---@field kinds table[] { key, layers }
+---@field parameters table { counted, described }: of the ops, of the model; described is nil if nothing states it
+---@field flops_per_token table { counted, described }: of a forward pass
+---@field cache table[] for each kind: { key, layers, read, token, state }: bytes that a decode step's ops read more for
+---   each cached token of one sequence, and bytes per token and of state that memory counts, of a layer
+---@field warnings string[] where both disagree, and what does not shrink
+
+local function sizes_of(s, m, set, name, size)
+  local sizes, share = {}, strategy.share(s, m, 1, {}, set, {})
+  for i, axis in ipairs(s.axes) do
+    sizes[i] = axes.cuts(axis, "state") and 0 or 1
+    if axis.name == name then
+      sizes[i] = size
+    elseif axis.default and not axes.cuts(axis, "state") then
+      sizes[i] = axes.default(axis, m, share, set)
+    end
+    share[axis.name] = sizes[i]
+  end
+  return sizes, share
+end
+
+-- A section's share: of one kind of layer, or of an end.
+local function share_of(t, s, sizes, group, mode)
+  local options = { seq = mode.seq or group and group.seq, mode = mode.name, context = mode.context,
+    sequence_parallel = mode.sequence_parallel }
+  local share = strategy.share(s, t.model, 1, sizes, t.rules, options)
+  share.group = group
+  return share
+end
+
+-- A block's counts: parameters (those of tied weights once, in the embedding), flops in forward and in both passes,
+-- bytes; nil and the reason if it has no ops.
+local function counts_of(t, block, share)
+  local ok, list = pcall(block.ops, block, t.model, share)
+  if not ok then return nil, (tostring(list):gsub("^[^\n]-:%d+: ", "")) end
+  local sum = { parameters = 0, forward = 0, bytes = 0, tied = 0 }
+  for _, op in ipairs(list) do
+    local c = op:counts()
+    sum.parameters = sum.parameters + c.parameters
+    sum.tied = sum.tied + (c.tied and c.parameters or 0)
+    sum.forward = sum.forward + c.forward.tensor_flops
+    sum.bytes = sum.bytes + c.forward.bytes
+  end
+  return sum
+end
+
+local function part(one, all) return all > 0 and one / all or nil end
+
+-- A size of an axis that its strategy admits; nil: none.
+local function admitted(t, s, axis)
+  for _, size in ipairs(SIZES) do
+    local sizes, share = sizes_of(s, t.model, t.rules, axis.name, size)
+    if axis.admits(t.model, share, t.rules) then return size, sizes end
+  end
+end
+
+-- How a block's work and weights shrink along the axes of the strategies.
+local function scaling_of(t, block, group, whole)
+  local list = {}
+  for _, name in ipairs(STRATEGIES) do
+    local s = strategy.of(name)
+    for _, axis in ipairs(s.axes) do
+      local cuts = not (axes.cuts(axis, "state") or axes.cuts(axis, "batch") or axis.default or list[axis.name])
+      local size, sizes = nil, nil
+      if cuts then size, sizes = admitted(t, s, axis) end
+      local one = size and counts_of(t, block, share_of(t, s, sizes, group, MODES[1]))
+      if one then
+        local work = part(one.forward, whole.forward) or part(one.bytes, whole.bytes)
+        list[axis.name] = { gpus = size, work = work, weights = part(one.parameters, whole.parameters),
+          folds = axis.folds and true or nil }
+      end
+    end
+  end
+  return list
+end
+
+-- A row of a block, and its counts.
+local function row_of(t, kind, block, group, layers)
+  local s = strategy.of(STRATEGIES[1])
+  local sizes = sizes_of(s, t.model, t.rules)
+  local row, counts = { kind = kind, block = block.name, layers = layers }, {}
+  for _, mode in ipairs(MODES) do
+    local one, reason = counts_of(t, block, share_of(t, s, sizes, group, mode))
+    counts[mode.name], row[mode.name] = one, one and true or reason
+  end
+  local train = counts.train
+  if train then
+    row.parameters = train.parameters
+    row.flops_per_token = train.forward / (group and group.seq or t.model.seq)
+    row.axes = scaling_of(t, block, group, train)
+  end
+  local far = counts.decode and counts_of(t, block, share_of(t, s, sizes, group, setmetatable({ context = FAR },
+    { __index = MODES[3] })))
+  if far then
+    row.reads_context = far.forward ~= counts.decode.forward or far.bytes ~= counts.decode.bytes
+    counts.read = (far.bytes - counts.decode.bytes) / (FAR - NEAR)
+  end
+  return row, counts
+end
+
+local function add(t, kind, blocks, group, layers, at_end)
+  local read = 0
+  for _, block in ipairs(blocks) do
+    local row, counts = row_of(t, kind, block, group, layers)
+    t.blocks[#t.blocks + 1] = row
+    if counts.train then
+      t.parameters = t.parameters + layers * (counts.train.parameters - (at_end and counts.train.tied or 0))
+      local counts_as_model = block.name ~= "mtp" -- the description's FLOPs leave these modules out
+      t.flops = t.flops + (counts_as_model and layers * counts.train.forward or 0)
+    end
+    read = read + (counts.read or 0)
+  end
+  return read
+end
+
+local function add_kinds(t, parts)
+  local at = {}
+  for _, group in ipairs(parts.groups) do
+    if at[group.key] then
+      at[group.key].layers = at[group.key].layers + group.count
+    else
+      local kind = { key = group.key, layers = group.count, group = group }
+      at[group.key], t.kinds[#t.kinds + 1] = kind, kind
+    end
+  end
+  local s = strategy.of(STRATEGIES[1])
+  local share = strategy.share(s, t.model, 1, sizes_of(s, t.model, t.rules), t.rules, { mode = "decode", seq = 1 })
+  for _, kind in ipairs(t.kinds) do
+    local read = add(t, kind.key, kind.group.blocks, kind.group, kind.layers)
+    local one = cache.of(t.model, share, kind.group)
+    t.cache[#t.cache + 1] = { key = kind.key, layers = kind.layers, read = read,
+      token = ELEMENT_BYTES * one.elements, state = one.state_bytes }
+    kind.group = nil
+  end
+end
+
+local function warn(t, format, ...) t.warnings[#t.warnings + 1] = format:format(...) end
+
+local function differs(a, b) return math.abs(a - b) > SAME * math.max(math.abs(a), math.abs(b)) end
+
+local function percent(a, b) return ("%+.3g %%"):format(100 * (a / b - 1)) end
+
+local function warn_of_totals(t, own)
+  for _, name in ipairs { "parameters", "flops_per_token" } do
+    local one, unit = t[name], name == "parameters" and name or "FLOPs per token in a forward pass"
+    if one.described and differs(one.counted, one.described) then
+      warn(t, "the blocks have %s %s, the %s says %s (%s)", number.number(one.counted, nil, 4), unit,
+        own and own[name] and "architecture" or "description", number.number(one.described, nil, 4),
+        percent(one.described, one.counted))
+    end
+  end
+end
+
+local function warn_of_cache(t)
+  for _, one in ipairs(t.cache) do
+    if differs(one.read, one.token) then
+      warn(t, "a layer '%s' reads %s for each cached token of a sequence in decoding, and memory counts %s", one.key,
+        number.number(one.read, "bytes"), number.number(one.token, "bytes"))
+    end
+  end
+end
+
+local function warn_of_blocks(t)
+  for _, row in ipairs(t.blocks) do
+    for _, mode in ipairs(MODES) do
+      if row[mode.name] ~= true then
+        warn(t, "block '%s' of '%s' has no ops in mode '%s': %s", row.block, row.kind, mode.name, row[mode.name])
+      end
+    end
+    for _, name in ipairs(check.names(row.axes or {})) do
+      local one = row.axes[name]
+      if not one.folds and one.work and one.work > 1 - SAME and (row.flops_per_token or 0) > 0 then
+        warn(t, "block '%s' of '%s' does all of its work on each of %d GPUs of %s", row.block, row.kind, one.gpus, name)
+      end
+    end
+  end
+end
+
+-- What the description says; nil: nothing does.
+local function described(t, name, ...)
+  local ok, value = pcall(t.model[name], t.model, ...)
+  return ok and value or nil
+end
+
+--- Counts what the blocks of a model make, and compares it with what the model's description says, from which memory,
+--- MFU and launch files may still be taken.
+---@param value string|table  a model: its name, its file or a table
+---@return tperf.checked
+function model_check.run(value)
+  local t = { model = model(value), rules = rules(), blocks = {}, kinds = {}, cache = {}, warnings = {} }
+  t.parameters, t.flops = 0, 0
+  local parts = architecture.of(t.model, t.rules)
+  add(t, "first", parts.first, nil, 1)
+  add_kinds(t, parts)
+  add(t, "last", parts.last, nil, 1, true)
+  local counted = described(t, "parameters")
+  local flops = described(t, "flops_per_token", { convention = "matmul", backward = false })
+  t.parameters = { counted = t.parameters, described = counted and counted.total + counted.mtp }
+  t.flops_per_token = { counted = t.flops / t.model.seq, described = flops and flops.total }
+  warn_of_totals(t, t.model.architecture)
+  warn_of_cache(t)
+  warn_of_blocks(t)
+  t.model, t.rules, t.flops = nil, nil, nil
+  return t
+end
+
+return model_check
