@@ -74,10 +74,11 @@ describe("tperf.train with simulate", function()
       local op = t:op { stage = stage, microbatch = 1, type = "forward" }
       return op.stop - op.start
     end
-    local hop = c.breakdown.pipeline_comm / (2 * c.microbatches)
+    local layer = 0
+    for _, one in ipairs(c.layers) do layer = layer + one.forward.time end
     -- 96 layers: three on the 16 stages in the middle, two on the others
-    assert.near(1.5, (time(13) - hop) / (time(12) - hop), 1e-9)
-    assert.near(1.5, (time(28) - hop) / (time(29) - hop), 1e-9)
+    assert.near(layer, time(13) - time(12), 1e-9 * layer)
+    assert.near(layer, time(28) - time(29), 1e-9 * layer)
     local plain = tperf.train(configuration { simulate = true })
     assert.is_true(c.simulated.time < plain.simulated.time)
     for _, strategy in ipairs { { strategy = "summa", tp1 = 4, tp2 = 2 }, { strategy = "context", cp = 2, tp = 4 } } do
@@ -123,7 +124,7 @@ describe("tperf.train with simulate", function()
     refuses("'simulate' must be a table, got 3", tperf.train, configuration { simulate = 3 })
     refuses("unknown field 'simulate.stage' (did you mean 'stages'?)", tperf.train,
       configuration { simulate = { stage = 2 } })
-    refuses("104 stages are more than the model's 96 layers", tperf.train,
+    refuses("104 in all, more than the model's 96 layers", tperf.train,
       configuration { simulate = { schedule = "interleaved_1f1b", stages = 104 } })
     refuses("over its 'memory_limit'", tperf.train,
       configuration { simulate = { schedule = "1f1b", memory_limit = "1 GiB" } })
@@ -132,7 +133,7 @@ end)
 
 describe("tperf.schedule with a model", function()
   it("is the timeline of tperf.train", function()
-    local c, expected = tperf.train(configuration { simulate = "zbv" })
+    local c, expected = tperf.train(configuration { schedule = "zbv", simulate = true })
     local a = configuration { schedule = "zbv" }
     local t = tperf.schedule(a)
     assert.equal(expected.makespan, t.makespan)
@@ -140,6 +141,34 @@ describe("tperf.schedule with a model", function()
     assert.equal(c.time, t.configuration.time)
     assert.equal("zbv", a.schedule) -- the caller's table is left alone
     assert.is_nil(a.simulate)
+  end)
+
+  it("is priced as its own schedule, however it is asked for", function()
+    local function asked(changes)
+      local a = { model = "llama-3.1-8b", system = "h100-sxm", tp = 2, pp = 4, dp = 2, global_batch = 16 }
+      for name, value in pairs(changes) do a[name] = value end
+      return a
+    end
+    for _, name in ipairs { "dualpipe", "dualpipe_v", "zbv", "v_half", "v_min", "interleaved_1f1b", "gpipe" } do
+      local c, own = tperf.train(asked { schedule = name, simulate = true })
+      local t = tperf.schedule(asked { schedule = name })
+      local _, beside = tperf.train(asked { simulate = name })
+      for _, other in ipairs { t, beside } do
+        assert.equal(own.peak.total, other.peak.total, name)
+        assert.equal(own.iteration_time, other.iteration_time, name)
+      end
+      assert.equal(c.memory.total, t.configuration.memory.total, name)
+    end
+    -- each GPU of DualPipe holds its stage and the mirrored one: 8.03e9 parameters over tp 2 x pp 4, twice, of which
+    -- the ends' 2 x 0.525e9 are on two of the four pairs alone: (8.03 - 1.05) / 4 + 1.05 / 2 in bf16 over tp 2
+    local t = tperf.schedule(asked { schedule = "dualpipe" })
+    assert.near(2 * ((8.03e9 - 1.05e9) / 4 / 2 * 2 + 1.05e9 / 2), t.peak.alive.weights, 0.01 * t.peak.alive.weights)
+  end)
+
+  it("takes chunks as stages", function()
+    local t = tperf.schedule(configuration { schedule = "interleaved_1f1b", stages = 32, rules = "default" })
+    assert.equal(32, t.stages)
+    assert.equal(4, t.configuration.virtual_stages)
   end)
 
   it("takes either kind of rules", function()

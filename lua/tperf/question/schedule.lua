@@ -15,14 +15,22 @@ local schedule = {
 ---@return table
 function schedule.get(name) return frozen.show(schedules.get(name)) end
 
--- The arguments of a configuration that go to the schedule; all others are tperf.train's.
-local OF_SCHEDULE = { "schedule", "stages", "group_size", "memory_limit" }
+-- The arguments that go to the simulation; all others are tperf.train's.
+local OF_SIMULATION = { "stages", "group_size", "memory_limit" }
 
 -- Simulates the schedule of a modelled configuration, in seconds and bytes.
 local function of_model(arguments)
   local given, options = {}, {}
   for name, value in pairs(arguments) do given[name] = value end
-  for _, name in ipairs(OF_SCHEDULE) do options[name], given[name] = given[name], nil end
+  for _, name in ipairs(OF_SIMULATION) do options[name], given[name] = given[name], nil end
+  -- several stages per device are chunks of the configuration
+  local definition = schedules.has(given.schedule) and schedules.get(given.schedule)
+  local chunks = definition and math.type(options.stages) == "integer" and math.type(given.pp) == "integer"
+    and given.pp > 0 and options.stages / given.pp
+  if chunks and chunks > 1 and chunks % 1 == 0 and definition.placement and not definition.stages_per_device
+    and given.virtual_stages == nil then
+    given.virtual_stages, options.stages = math.tointeger(chunks), nil
+  end
   if rule_sets[given.rules] and given.rules ~= "default" then options.rules, given.rules = given.rules, nil end
   given.simulate = options
   local configuration, t = train.run(given)
@@ -46,8 +54,10 @@ end
 --   memory_limit  limit of every device, or a list by device
 --   ready         time at which devices can begin (0), or a list by device
 --   rules         "default", "pp-visualization" or "zero-bubble"
--- or, with the times and memory of a model: schedule, stages, group_size, memory_limit, and a configuration as
--- tperf.train takes it (rules may be either function's); the timeline then has iteration_time and configuration.
+-- or, with the times and memory of a model: model, system and the other arguments of tperf.train, with the schedule
+-- that the configuration is priced for (its weights and exchanges are those of the stages that a device holds), and
+-- stages, group_size, memory_limit (bytes of activations) as above; rules may be either function's. The timeline is
+-- then in seconds and bytes, and has iteration_time and configuration.
 ---@return tperf.timeline
 function schedule.simulate(arguments)
   if type(arguments) == "table" and arguments.model ~= nil then return of_model(arguments) end

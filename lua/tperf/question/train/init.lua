@@ -91,6 +91,25 @@ local function explain(c, t)
   return c
 end
 
+-- The configuration that `simulate` names, if its schedule or its stages are not those of the answer: it places other
+-- layers on a GPU, and some schedules hold them twice, so that its passes and its memory are its own.
+local function simulated_question(t)
+  local changes = simulate.other(t.o)
+  if not changes then return t end
+  local given = {}
+  for name, value in pairs(t.given) do given[name] = value end
+  given.simulate, given.explain, given.straggling, given.configuration = nil, nil, nil, nil
+  for name, value in pairs(changes) do given[name] = value or nil end
+  return prepare(given)
+end
+
+-- The timeline of a question's schedule.
+local function simulate_question(t, options)
+  local question = t.problem.questions[1]
+  local c = explain(configuration.of(question, t.strategy, t.found, t.candidate, FIELDS), t)
+  return simulate.run(c, question, t.candidate, options)
+end
+
 --- The time of one configuration as a function of its software profile's terms, for fits of profiles.
 ---@param given table  as for train.run
 ---@param held table?   what a prepared question keeps
@@ -109,7 +128,9 @@ local function ask(given, held)
   local c = explain(configuration.of(question, t.strategy, t.found, t.candidate, FIELDS), t)
   local closed, timeline = p.pipeline_list[1].closed, nil
   if o.simulate or not closed then
-    timeline = simulate.run(c, question, t.candidate, o.simulate or {})
+    local other = simulated_question(t)
+    timeline = other == t and simulate.run(c, question, t.candidate, o.simulate or {})
+      or simulate_question(other, o.simulate)
     configuration.retime(c, question, timeline, closed)
     if not closed then
       c.stages = simulate.stages(c.stages, timeline)

@@ -81,8 +81,9 @@ local function with_configuration(given)
   return arguments.of_configuration(c, given, strategy.of(given.strategy or c.strategy))
 end
 
--- Computes everything that decides the result: { o = checked arguments, strategy, problem, workload, found, open =
--- whether each axis was left open }. held: what a prepared question keeps.
+-- Computes everything that decides the result: { given = arguments with those of their configuration, o = the same,
+-- checked, strategy, problem, workload, found, open = whether each axis was left open }. held: what a prepared question
+-- keeps.
 return function(given, held)
   if type(given) == "table" and given.configuration ~= nil then given = with_configuration(given) end
   local s = axes.asked(given)
@@ -106,7 +107,7 @@ return function(given, held)
   end
   train_sizes.check_cut(o, s, p, own, sizes.share)
   local question = p.questions[1]
-  local t = { o = o, strategy = s, problem = p, open = open }
+  local t = { given = given, o = o, strategy = s, problem = p, open = open }
   t.workload = p.layouts[1].workload(own, o.micro_batch, p.variants[1])
   t.found = { sizes = { o.dp, o.pp, table.unpack(own) }, pipeline = 1, micro_batch = o.micro_batch, zero = o.zero }
   t.found.fast = placement_of(o, s, own, question)

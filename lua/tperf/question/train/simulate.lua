@@ -29,6 +29,23 @@ function simulate.options(value, path)
   return check.record_of(OPTIONS)(value, path)
 end
 
+--- The arguments by which the configuration that `simulate` names differs from the one that was asked about; nil if it
+--- is the same, or if no configuration has such stages. false: an argument that is left out.
+---@param o table  checked arguments of tperf.train
+---@return table?
+function simulate.other(o)
+  local wanted = o.simulate
+  if not wanted or o.pp == 1 or not (wanted.schedule or wanted.stages) then return nil end
+  local name = wanted.schedule or o.schedule
+  local definition = schedule.get(name)
+  local own = definition.stages_per_device
+  local stages = own and own * o.pp or wanted.stages
+  local chunks = stages and stages % o.pp == 0 and stages // o.pp or not stages and definition.placement and 2 or 1
+  if name == o.schedule and (own or not stages or chunks == (o.virtual_stages or 1)) then return nil end
+  if not own and stages and (stages % o.pp > 0 or chunks > 1 and not definition.placement) then return nil end
+  return { schedule = name, virtual_stages = not own and chunks > 1 and chunks, pipeline_layout = false }
+end
+
 -- The number of stages: the configuration's if the schedule is its own, else the schedule's default.
 local function stages_of(c, definition, o)
   if o.stages then return o.stages end
