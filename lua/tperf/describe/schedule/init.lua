@@ -6,7 +6,9 @@ local frozen = require "tperf.base.object.frozen"
 local refusal = require "tperf.base.refusal"
 local repeated = require "tperf.describe.schedule.repeated"
 local placements = require "tperf.describe.schedule.placement"
+local proof = require "tperf.describe.schedule.proof"
 local rule_sets = require "tperf.describe.schedule.rules"
+local shapes = require "tperf.describe.schedule.shape"
 
 local schedule = {}
 
@@ -66,6 +68,11 @@ end
 
 local function find(name) return type(name) == "string" and (definitions[name] or repeated_of(name)) end
 
+--- Whether a script defined a schedule, or the one that runs several times.
+---@param name string
+---@return boolean
+function schedule.is_own(name) return not built_in[name:match "^[^*]*"] end
+
 --- Whether there is a schedule of that name.
 ---@param name any
 ---@return boolean
@@ -104,61 +111,36 @@ local DEFINITION = {
 --  order               function(s), as above
 --  summary             one line for lists
 --  stages_per_device   the only number of stages per device that is allowed
---  placement           "block", "round_robin" or "mirrored": the stages of each device
+--  placement           the stages that each device holds, of P devices: "block", neighbours (device 1 of 2 has 1 and 2
+--                      of 4); "round_robin", chunks (1 and 3); "mirrored", a stage and its mirror image (1 and 4): with
+--                      stages_per_device = 1 both directions of a bidirectional pipeline, with 2 a V. Without it an
+--                      order may run any stage anywhere, or where it calls s:hold; with a model's memory it runs one
+--                      stage on each device, or a stage and its mirror image
 --  refuse              function(s): why a shape is impossible ("needs …"), or nil
 --  remedy              function(s): how to avoid a deadlock
 --  least_microbatches  function(s): the minimum, enforced only if the rules say so
 --  grouped             true: takes group_size
 --  closed_form         function(p), see tperf.schedule.closed_form
---  in_flight           function(p, device), see tperf.schedule.in_flight
+--  in_flight           function(p, device), see tperf.schedule.in_flight. Both are compared with the simulation of
+--                      shapes of 2 to 6 devices, and refused where they differ
 function schedule.define(name, definition)
   if type(name) ~= "string" or not name:find "^[%w_%-]+$" then
     check.fail("tperf.schedule.define: the name must be letters, digits, _ and -, got %s", check.show(name))
   end
   if built_in[name] then check.fail("tperf.schedule.define: '%s' is built in; choose another name", name) end
+  if definitions[name] then
+    check.fail("tperf.schedule.define: '%s' is defined already, and answers about it would change; choose another name",
+      name)
+  end
   if type(definition) == "function" then definition = { order = definition, grouped = true } end
-  add(name, checked(name, check.record("tperf.schedule.define", definition, DEFINITION)))
+  definition = checked(name, check.record("tperf.schedule.define", definition, DEFINITION))
+  proof.check(name, definition)
+  add(name, definition)
 end
 
 local function refuse(format, ...) refusal.raise("tperf.schedule: " .. format, ...) end
 
---- The default number of stages of a schedule: two per device if it takes any number.
----@param definition table
----@param devices integer
----@return integer
-function schedule.default_stages(definition, devices)
-  definition = frozen.plain(definition)
-  local each = type(definition) == "table" and (definition.stages_per_device or 1)
-  if math.type(each) ~= "integer" then
-    check.fail("tperf.schedule.default_stages needs a definition of tperf.schedule.get, got %s", check.show(definition))
-  end
-  if math.type(devices) ~= "integer" then
-    check.fail("tperf.schedule.default_stages: 'devices' must be an integer, got %s", check.show(devices))
-  end
-  return devices * (definition.stages_per_device or definition.placement and 2 or 1)
-end
-
---- Fills in the default number of stages, and raises for shapes that the schedule does not support.
----@param s table  schedule, devices, stages, microbatches, group_size and, as a table, rules
----@param definition table
-function schedule.check_shape(s, definition)
-  local each = definition.stages_per_device
-  s.stages = s.stages or schedule.default_stages(definition, s.devices)
-  if each and s.stages ~= s.devices * each then
-    refuse("%s has %s per device: %d devices need %d stages, not %d", s.schedule,
-      each == 1 and "one stage" or each .. " stages", s.devices, s.devices * each, s.stages)
-  end
-  if definition.placement and s.stages % s.devices ~= 0 then
-    refuse("%d stages can't be divided evenly among %d devices", s.stages, s.devices)
-  end
-  if s.group_size and not definition.grouped then refuse("%s takes no 'group_size'", s.schedule) end
-  local message = definition.refuse and definition.refuse(s)
-  if message then refuse("%s %s", s.schedule, message) end
-  local least = s.rules.refuse_short_batches and definition.least_microbatches and definition.least_microbatches(s)
-  if least and s.microbatches < least then
-    refuse("%s on %d devices needs at least %d micro-batches, not %d", s.schedule, s.devices, least, s.microbatches)
-  end
-end
+schedule.default_stages = shapes.default_stages
 
 local MOST = (1 << 31) - 1 -- the core counts in int
 
@@ -178,7 +160,7 @@ local function shape(arguments, what)
   local p = check.record("tperf.schedule." .. what, arguments, SHAPE)
   local definition = schedule.get(p.schedule)
   p.rules = rule_sets.default
-  schedule.check_shape(p, definition)
+  shapes.check(p, definition)
   return p, definition
 end
 

@@ -4,6 +4,7 @@
 local core = require "tperf.core"
 local argument = require "tperf.base.entry.argument"
 local check = require "tperf.base.check"
+local proof = require "tperf.describe.schedule.proof"
 local refusal = require "tperf.base.refusal"
 local schedule = require "tperf.describe.schedule"
 
@@ -43,8 +44,10 @@ local function beyond(form, work)
 end
 
 -- If stages run in both directions, each device holds a stage and its mirror image, so every weight is kept twice.
-local function weight_copies(definition)
-  return definition.placement == "mirrored" and definition.stages_per_device == 1 and 2 or 1
+local function weight_copies(name, definition, pp)
+  local mirrored = definition.placement == "mirrored" and definition.stages_per_device == 1
+    or not definition.placement and proof.is_mirrored(name, definition, pp)
+  return mirrored and 2 or 1
 end
 
 -- Whether stages go down the devices and back up (a V).
@@ -84,6 +87,24 @@ local function demands(definition, pp, chunks)
   return multiple, nil
 end
 
+local MOST_COMPARED <const> = 1 << 17 -- passes of a simulation
+
+-- Whether a script's closed form has the same bubble for any number of micro-batches, as the core reads it, and is what
+-- the simulation says for the fewest. Otherwise the schedule is simulated.
+local function is_linear(name, definition, pp, chunks, multiple, least)
+  local many = bubble_at(definition, pp, chunks, 16 * pp * multiple)
+  for _, microbatches in ipairs { least, least + multiple, 16 * pp * multiple + multiple } do
+    local one = bubble_at(definition, pp, chunks, microbatches)
+    for _, part in ipairs { "forward", "backward", "weight_grad" } do
+      if not one or not many or math.abs(one[part] - many[part]) > 1e-9 * math.max(1, math.abs(many[part])) then
+        return false
+      end
+    end
+  end
+  if 2 * pp * chunks * least > MOST_COMPARED then return true end
+  return proof.compare(name, definition, pp, pp * chunks, least)
+end
+
 local function in_flight(definition, pp, chunks)
   local runs = definition.runs or 1
   local list, many = {}, { devices = pp, stages = pp * chunks, microbatches = 64 * pp * runs }
@@ -103,8 +124,8 @@ local function last_in_flight(list, several, overlapped)
 end
 
 -- For a schedule without a closed form the core only computes bounds: no bubble, and one micro-batch in flight.
-local function describe_bound(one, definition, pp, chunks)
-  one.bounds, one.weight_copies, one.folded = true, weight_copies(definition), is_folded(definition)
+local function describe_bound(one, name, definition, pp, chunks)
+  one.bounds, one.weight_copies, one.folded = true, weight_copies(name, definition, pp), is_folded(definition)
   one.placed = is_placed(definition, chunks)
   for device = 1, pp do one.in_flight[device] = 1 end
   return one
@@ -129,9 +150,14 @@ local function describe(name, number, pp, chunks, options)
   }
   if pp == 1 then return options.alone_overlaps and describe_alone(one, options.layers) or one end
   local definition = schedule.get(name)
-  if options.bounds or not has_closed_form(definition) then return describe_bound(one, definition, pp, chunks) end
+  if options.bounds or not has_closed_form(definition) then
+    return describe_bound(one, name, definition, pp, chunks)
+  end
   local multiple, least = demands(definition, pp, chunks)
   if not least then return nil end
+  if schedule.is_own(name) and not is_linear(name, definition, pp, chunks, multiple, least) then
+    return describe_bound(one, name, definition, pp, chunks)
+  end
   local many, more = 16 * pp * multiple, 17 * pp * multiple
   local bubble, next_bubble = bubble_at(definition, pp, chunks, many), bubble_at(definition, pp, chunks, more)
   one.bubble_forward, one.bubble_backward = bubble.forward, bubble.backward
@@ -141,7 +167,7 @@ local function describe(name, number, pp, chunks, options)
     one[count], one[count .. "_each"] = bubble[count] - each * many, each
   end
   one.min_microbatches, one.microbatch_multiple = least, multiple
-  one.weight_copies, one.folded = weight_copies(definition), is_folded(definition)
+  one.weight_copies, one.folded = weight_copies(name, definition, pp), is_folded(definition)
   one.placed = is_placed(definition, chunks)
   one.in_flight = in_flight(definition, pp, chunks)
   one.last_in_flight = last_in_flight(one.in_flight, chunks > 1 or one.weight_copies > 1,

@@ -4,6 +4,7 @@
 local lazy = require "tperf.base.lazy"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
+local proof = require "tperf.describe.schedule.proof"
 local refusal = require "tperf.base.refusal"
 local schedule = require "tperf.describe.schedule"
 local simulation = lazy.module "tperf.timeline.simulation"
@@ -166,6 +167,22 @@ function simulate.stages(stages, t)
   return list
 end
 
+-- Refuses a script's order whose devices run more stages than the weights that were counted for them.
+local function check_stages(t, name, definition)
+  if definition.placement or not schedule.is_own(name) then return end
+  for device = 1, t.devices do
+    local seen, count = {}, 0
+    for _, op in t:queue(device) do
+      if not seen[op.stage] then seen[op.stage], count = true, count + 1 end
+    end
+    local two = count == 2 and t.stages == t.devices and proof.is_mirrored(name, definition, t.devices)
+    if not two and count * t.devices > t.stages then
+      refusal.raise("tperf.train: schedule '%s' runs %d of %d stages on device %d of %d, whose weights are not counted; "
+        .. "state the stages of each device by its 'placement'", name, count, t.stages, device, t.devices)
+    end
+  end
+end
+
 -- A timeline in seconds and bytes, with iteration_time. c: of the configuration, what `simulate.run` says.
 local function timeline_of(c, question, candidate, o)
   -- One stage runs one pass after the other, unless passes overlap to hide the expert all-to-alls.
@@ -185,6 +202,7 @@ local function timeline_of(c, question, candidate, o)
     memory = { forward = passes.memory }, memory_limit = o.memory_limit, rules = o.rules, p2p = passes.way,
     passing = { forward = passes.passing_forward, backward = passes.passing_backward }, ready = passes.ready,
   }
+  check_stages(t, name, definition)
   t.units = { time = "s", memory = "bytes" }
   t.iteration_time = iteration_time(t, passes.after, c.breakdown.optimizer)
   return t, stages
