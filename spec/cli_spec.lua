@@ -39,8 +39,9 @@ describe("tperf", function()
 
   it("prints its version", function()
     local version = program.slurp("VERSION"):match "%S+"
-    says("tperf " .. version .. "\n", "tperf version")
-    says("tperf " .. version .. "\n", "tperf --version")
+    local build = require "tperf.core".sources
+    says(("tperf %s (build %s)\n"):format(version, build), "tperf version")
+    says(("tperf %s (build %s)\n"):format(version, build), "tperf --version")
   end)
 
   it("refuses unknown commands", function()

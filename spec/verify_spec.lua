@@ -129,11 +129,55 @@ describe("tperf run --out and tperf verify", function()
     program.write(folder .. "/s.lua", "error 'broken'")
     fails("tperf verify out", "the script fails now: s.lua:1: broken")
     fails("tperf run --out out s.lua", "broken")
-    assert.is_nil(io.open(path .. "/manifest.json")) -- of the run before: it would be wrong
+    assert.truthy(program.slurp(path .. "/manifest.json")) -- of the run before, which wrote what it lists
     program.write(folder .. "/s.lua", "io.open('manifest.json', 'w'):close()")
     fails("tperf run --out out s.lua", "cannot write 'manifest.json': that is where the run's manifest goes")
     program.write(folder .. "/s.lua", "io.open('a.csv', 'w'):close() os.rename('a.csv', 'x/../stdout.txt')")
     fails("tperf run --out out s.lua", "cannot write 'x/../stdout.txt': that is where what the script prints goes")
+  end)
+
+  it("name the build, and say if another one verifies", function()
+    local core = require "tperf.core"
+    program.write(folder .. "/s.lua", "print(1)")
+    local text = ran()
+    assert.equal(core.sources, core.yaml(text, "m").build)
+    program.write(path .. "/manifest.json", (text:gsub('"build": "[^"]*"', '"build": "1-2"')))
+    assert.truthy(shell("tperf verify out").out:find("another engine: tperf's build was 1-2 and is " .. core.sources, 1,
+      true))
+    assert.truthy(shell("tperf version").out:find(core.sources, 1, true))
+  end)
+
+  it("list modules that LUA_PATH finds as seen from the script, and LUA_PATH", function()
+    shell "mkdir -p lib"
+    program.write(folder .. "/lib/mine.lua", "return { a = 7 }")
+    program.write(folder .. "/s.lua", "print(require 'mine'.a)")
+    local run = ("LUA_PATH='%s/lib/?.lua;;' tperf "):format(folder)
+    assert.equal(0, shell(run .. "run --out out s.lua").code)
+    local manifest = require "tperf.core".yaml(program.slurp(path .. "/manifest.json"), "m")
+    assert.equal(folder .. "/lib/?.lua;;", manifest.lua_path)
+    assert.same({ "lib/mine.lua", "script" }, { manifest.inputs[1].file, manifest.inputs[1].from or
+      manifest.inputs[#manifest.inputs].from })
+    assert.equal("1 of 1 outputs are the same, to the byte\n", shell(run .. "verify out").out)
+    assert.truthy(shell("tperf verify out").out:find("LUA_PATH was ", 1, true))
+  end)
+
+  it("let two runs share a folder and a cache", function()
+    program.write(folder .. "/s.lua", [[
+      local tperf = require "tperf"
+      local file = io.open("o.csv", "w")
+      local n = 0
+      for i = 1, 2e6 do n = n + i % 7 end
+      file:write(n, "\n")
+      file:close()
+      print(n)
+      tperf.sweep { run = function(o) return o.x end, x = tperf.vary { 1, 2, 3 }, cache = "c.db", key = "k" }
+    ]])
+    for _ = 1, 5 do
+      shell "rm -rf out"
+      local both = shell "for i in 1 2 3; do (tperf run --out out s.lua || echo failed) & done; wait"
+      assert.is_nil(both.out:find("failed", 1, true), both.err)
+      assert.equal("2 of 2 outputs are the same, to the byte\n", shell("tperf verify out").out)
+    end
   end)
 
   it("keep what the script prints, in whatever way", function()

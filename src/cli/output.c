@@ -74,16 +74,23 @@ bool tperf_output_fits(const FILE *file, size_t bytes) {
     return false;
 }
 
-// Commits a stage, replacing a file only if it is the script's own. Frees the stage.
+enum { MOST_RACES = 8 };
+
+// Commits a stage, replacing a file only if it is the script's own. Frees the stage. Another run of the script may write
+// the file between the question whose it is and the answer; then it is asked again.
 static bool put_in_place(tperf_stage *stage) {
     char digest[TPERF_SHA256_DIGITS + 1];
     int at = tperf_stage_folder(stage);
     const char *name = tperf_stage_name(stage);
-    bool replace = tperf_journal_owner(at, name, NULL) == TPERF_OWN;
     tperf_limits_pay(SYNC_STEPS);
     if (tperf_journal_hash(tperf_stage_descriptor(stage), digest) &&
-        tperf_journal_note(at, name, digest))
-        return tperf_stage_commit(stage, replace);
+        tperf_journal_note(at, name, digest)) {
+        for (int races = 0; races < MOST_RACES; races++) {
+            bool replace = tperf_journal_owner(at, name, NULL) == TPERF_OWN;
+            if (tperf_stage_put(stage, replace)) return true;
+            if (replace || errno != EEXIST) return false;
+        }
+    }
     tperf_stage_discard(stage);
     return false;
 }
@@ -423,13 +430,12 @@ static int output_rename(lua_State *L) {
 
 // --- for the program itself, not for scripts ---
 
-// output.manifest(text): writes the run's manifest; without a text, removes an earlier run's.
+// output.manifest(text): writes the run's manifest, in place of an earlier run's; the caller has seen that it is one.
 static int manifest(lua_State *L) {
     size_t size;
-    const char *text = luaL_optlstring(L, 1, NULL, &size);
+    const char *text = luaL_checklstring(L, 1, &size);
     int at = tperf_folder_descriptor();
-    if (!text) return luaL_fileresult(L, unlinkat(at, TPERF_MANIFEST, 0) == 0, TPERF_MANIFEST);
-    if (!tperf_stage_whole(at, TPERF_MANIFEST, text, size, false))
+    if (!tperf_stage_whole(at, TPERF_MANIFEST, text, size, true))
         return push_failure(L, TPERF_MANIFEST);
     lua_pushboolean(L, true);
     return 1;

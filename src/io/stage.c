@@ -125,16 +125,22 @@ static bool keep_mode(tperf_stage *stage) {
     return !S_ISREG(info.st_mode) || fchmod(stage->descriptor, info.st_mode & 0777) == 0;
 }
 
-bool tperf_stage_commit(tperf_stage *stage, bool replace) {
+bool tperf_stage_put(tperf_stage *stage, bool replace) {
     if (!synced(stage->descriptor) || (replace && !keep_mode(stage)) ||
         !tperf_stage_move(stage->at, stage->temporary, stage->at, stage->name, replace)) {
-        tperf_stage_discard(stage);
+        if (replace || errno != EEXIST) tperf_stage_discard(stage);
         return false;
     }
     stage->named = 0;
     bool done = synced(stage->at);
     release(stage);
     return done;
+}
+
+bool tperf_stage_commit(tperf_stage *stage, bool replace) {
+    if (tperf_stage_put(stage, replace)) return true;
+    if (stage->used) tperf_stage_discard(stage);
+    return false;
 }
 
 void tperf_stage_discard(tperf_stage *stage) {

@@ -32,6 +32,9 @@ bool tperf_stage_write(tperf_stage *stage, const void *data, size_t size);
 // (EEXIST).
 bool tperf_stage_commit(tperf_stage *stage, bool replace);
 
+// The same, but where the name has been taken (EEXIST without `replace`), the stage stays, to be put in place or discarded.
+bool tperf_stage_put(tperf_stage *stage, bool replace);
+
 // Removes the temporary file and frees the stage; preserves errno.
 void tperf_stage_discard(tperf_stage *stage);
 

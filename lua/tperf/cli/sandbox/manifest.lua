@@ -12,17 +12,51 @@ local MISSING <const> = select(3, io.open "") -- ENOENT, whose number depends on
 
 local FORMAT <const> = 1
 
-local clock, open, machine_name = os.date, io.open, "/proc/sys/kernel/hostname" -- captured: the standard ones
+local clock, open, variable = os.date, io.open, os.getenv -- captured: the standard ones
+local machine_name <const> = "/proc/sys/kernel/hostname"
 
-local function inputs_of(record, script)
-  local list = {}
+-- The folder of a script without its links, with a slash at its end; nil if it is unknown.
+local function folder_of(script, host)
+  local real = host.input.real(script)
+  return real and real:match "^(.*/)"
+end
+
+-- An absolute path as seen from a folder: "../lib/a.lua".
+local function relative(path, folder)
+  local up = ""
+  while path:sub(1, #folder) ~= folder do
+    folder, up = folder:match "^(.*/)[^/]*/$", up .. "../"
+    if not folder then return path end
+  end
+  return up .. path:sub(#folder + 1)
+end
+
+-- Files that were named absolutely, such as modules that LUA_PATH finds, are listed as seen from the script's folder,
+-- so that both can move together.
+local function inputs_of(record, script, host)
+  local list, folder = {}, folder_of(script, host)
   for _, path in ipairs(check.names(record.read)) do
     local shipped = roots.shipped(path)
+    local beside = not shipped and folder and path:sub(1, 1) == "/" and relative(path, folder)
     if path ~= script then
-      list[#list + 1] = { file = shipped or path, shipped = shipped and true, sha256 = record.read[path] }
+      list[#list + 1] = { file = shipped or beside or path, shipped = shipped and true,
+        from = beside and "script" or nil, sha256 = record.read[path] }
     end
   end
   return list
+end
+
+--- Where `require` looks before the program's own places, as the environment says.
+---@return string?
+function manifest.lua_path() return variable "LUA_PATH_5_4" or variable "LUA_PATH" end
+
+--- The path of an input in the manifest of a script.
+---@param input table
+---@param script string
+---@return string
+function manifest.path_of(input, script, host)
+  if input.shipped then return not input.file:find("..", 1, true) and roots.installed(input.file) or input.file end
+  return input.from == "script" and (folder_of(script, host) or "") .. input.file or input.file
 end
 
 local function outputs_of(record, folder, host)
@@ -33,24 +67,6 @@ local function outputs_of(record, folder, host)
     if path then list[#list + 1] = { file = name, bytes = select(2, core.resource.stamp(path)), sha256 = digest } end
   end
   return list
-end
-
---- Writes the manifest of a successful run whose record is finished.
----@param run table  { script, arguments, folder, record, stamp }
-function manifest.write(run, host)
-  local content = {
-    format = FORMAT, tperf = core.version, script = { file = run.script, sha256 = run.record.read[run.script] },
-    arguments = run.arguments, rules = require "tperf.describe.rules".used(),
-    inputs = inputs_of(run.record, run.script),
-    outputs = outputs_of(run.record, run.folder, host),
-  }
-  if next(run.record.kept) then content.kept = check.names(run.record.kept) end
-  if run.stamp then
-    local file <close> = open(machine_name)
-    content.stamp = { date = clock "!%Y-%m-%dT%H:%M:%SZ", host = (file and file:read() or ""):match "%S+" }
-  end
-  local ok, message = host.output.manifest(encode(content) .. "\n")
-  if not ok then error(message, 0) end
 end
 
 --- Reads a manifest; raises if it is invalid.
@@ -79,22 +95,45 @@ function manifest.read(folder, host)
   return content
 end
 
---- Removes the manifest of an earlier run, which this run invalidates. The files in it that are unchanged may be
---- overwritten by a run of the same script.
----@param folder string
----@param script string
-function manifest.retire(folder, script, host)
-  local path = folder .. "/" .. recorder.MANIFEST
-  local file, _, code = host.input.open(path)
-  if not file and code == MISSING then return end
+-- The manifest of an earlier run; nil if there is none. Raises if the file is something else.
+local function earlier(folder, host)
+  local file, _, code = host.input.open(folder .. "/" .. recorder.MANIFEST)
+  if not file and code == MISSING then return nil end
   if file then file:close() end
   local ok, content = pcall(manifest.read, folder, host)
   if not ok then error(("%s; it is where a run's manifest goes: name another folder with --out"):format(content), 0) end
-  if content.script.file == script then
+  return content
+end
+
+--- Writes the manifest of a successful run whose record is finished.
+---@param run table  { script, arguments, folder, record, stamp }
+function manifest.write(run, host)
+  local content = {
+    format = FORMAT, tperf = core.version, build = core.sources, lua_path = manifest.lua_path(),
+    script = { file = run.script, sha256 = run.record.read[run.script] },
+    arguments = run.arguments, rules = require "tperf.describe.rules".used(),
+    inputs = inputs_of(run.record, run.script, host),
+    outputs = outputs_of(run.record, run.folder, host),
+  }
+  if next(run.record.kept) then content.kept = check.names(run.record.kept) end
+  if run.stamp then
+    local file <close> = open(machine_name)
+    content.stamp = { date = clock "!%Y-%m-%dT%H:%M:%SZ", host = (file and file:read() or ""):match "%S+" }
+  end
+  earlier(run.folder, host) -- which another run may have written meanwhile
+  local ok, message = host.output.manifest(encode(content) .. "\n")
+  if not ok then error(message, 0) end
+end
+
+--- Lets a run of the same script overwrite the files of an earlier one's manifest, if they are unchanged. That manifest
+--- stays until this run succeeds.
+---@param folder string
+---@param script string
+function manifest.claim(folder, script, host)
+  local content = earlier(folder, host)
+  if content and content.script.file == script then
     for _, output in ipairs(content.outputs) do host.output.claim(output.file, output.sha256) end
   end
-  local gone, message = host.output.manifest()
-  if not gone then error(("cannot remove %s"):format(message), 0) end
 end
 
 return manifest

@@ -74,9 +74,10 @@ end
 
 local CALLER <const> = 3 -- level of the script's call, above the function that charges for it (safe.c)
 
--- Copies standard output into a file, opened by the first output. All ways to print end in the method `write` of
+-- Copies standard output into a file, opened by the first output; that of an earlier run stays until this one succeeds,
+-- unless it is another script's. All ways to print end in the method `write` of
 -- files.
-local function watch_printing(record, write_to)
+local function watch_printing(record, write_to, retire)
   local stdout, output, methods = io.stdout, io.output, getmetatable(io.stdout).__index
   local write = methods.write
   local function put(file, ...)
@@ -89,7 +90,7 @@ local function watch_printing(record, write_to)
     end
     if file ~= stdout or not record.running then return write(file, ...) end
     if not record.printed then
-      record.printed = assert(write_to(STDOUT, "w"))
+      record.printed = write_to(STDOUT, "w") or assert(retire(STDOUT)) and assert(write_to(STDOUT, "w"))
       record.written[STDOUT] = true
     end
     assert(write(record.printed, ...))
@@ -114,11 +115,9 @@ local function note(record, path, text) record.read[path] = sha256(text) end
 ---  recorder.finish: running, printed, before
 function recorder.start(host, folder)
   local record = { read = {}, written = {}, kept = {}, running = true, note = note }
-  local gone, message = host.output.retire(STDOUT) -- of an earlier run; this run may fail
-  if not gone then error(message, 0) end
   watch_reading(record, host, folder)
   record.before = watch_writing(record, host, folder)
-  watch_printing(record, record.before.open)
+  watch_printing(record, record.before.open, host.output.retire)
   return record
 end
 
@@ -126,7 +125,7 @@ end
 function recorder.finish(record, host)
   record.running = false
   for name, write_to in pairs(record.before) do host.output[name] = write_to end
-  if record.printed then assert(record.printed:close()) end
+  if record.printed then assert(record.printed:close()) else assert(host.output.retire(STDOUT)) end -- an earlier run's
 end
 
 return recorder

@@ -8,7 +8,7 @@ local script = require "tperf.cli.sandbox.script"
 -- Runs the script and writes a manifest of its inputs and outputs to the output folder.
 local function run_recorded(values, arguments, host, folder)
   host.output.script(arguments[1])
-  manifest.retire(folder, arguments[1], host)
+  manifest.claim(folder, arguments[1], host)
   local run = {
     script = arguments[1], arguments = table.move(arguments, 2, #arguments, 1, {}), folder = folder,
     record = recorder.start(host, folder), stamp = values.stamp,
@@ -44,9 +44,10 @@ links. Data (.csv, .html, .md, .svg ...) may go anywhere there, files that other
 by name (.json, .sh, .txt, .yaml ...) below the DIR of --out. "-" reads the script from
 standard input. Arguments after SCRIPT are passed to the script (its table arg). With
 --out, DIR also gets stdout.txt, what the script prints, and
-manifest.json: the script, its arguments, the rules, every file read and every file
-written, each with its SHA-256; `tperf verify DIR` runs the script again and reports what
-changed.]],
+manifest.json: the script, its arguments, the rules, the build of tperf, LUA_PATH, every
+file read and every file written, each with its SHA-256; `tperf verify DIR` runs the
+script again and reports what changed. A run that fails leaves the manifest of an
+earlier one.]],
   options = options.join(limits.options, {
     { long = "stamp", help = "put the date and the host's name into the manifest" },
   }),

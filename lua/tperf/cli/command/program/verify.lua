@@ -2,7 +2,6 @@ local difference = require "tperf.cli.sandbox.difference"
 local limits = require "tperf.cli.sandbox.limits"
 local manifest = require "tperf.cli.sandbox.manifest"
 local recorder = require "tperf.cli.sandbox.recorder"
-local roots = require "tperf.base.roots"
 local script = require "tperf.cli.sandbox.script"
 local wording = require "tperf.base.wording"
 
@@ -14,10 +13,14 @@ local function say(...) io.stdout:write(wording.visible(string.format(...)), "\n
 local function check_inputs(content, host)
   local core = require "tperf.core"
   if content.tperf ~= core.version then say("tperf was %s and is %s", content.tperf, core.version) end
+  if content.build and content.build ~= core.sources then
+    say("another engine: tperf's build was %s and is %s", content.build, core.sources)
+  end
+  local path = manifest.lua_path()
+  if content.lua_path ~= path then say("LUA_PATH was %s and is %s", content.lua_path or "unset", path or "unset") end
   local inputs = table.move(content.inputs, 1, #content.inputs, 2, { content.script })
   for _, input in ipairs(inputs) do
-    local shipped = input.shipped and not input.file:find("..", 1, true)
-    local found, hash = host.input.real(shipped and roots.installed(input.file) or input.file, true)
+    local found, hash = host.input.real(manifest.path_of(input, content.script.file, host), true)
     if not found then
       say("%s: cannot be read%s", input.file, input.shipped and "" or " (verify in the folder that the run started in)")
     elseif hash ~= input.sha256 then
