@@ -867,13 +867,13 @@
 ---@field order function function(s), as above
 ---@field summary? string one line for lists
 ---@field stages_per_device? integer the only number of stages per device that is allowed
----@field placement? "block"|"mirrored"|"round_robin" "block", "round_robin" or "mirrored": the stages of each device
+---@field placement? "block"|"mirrored"|"round_robin" the stages that each device holds, of P devices: "block", neighbours (device 1 of 2 has 1 and 2 of 4); "round_robin", chunks (1 and 3); "mirrored", a stage and its mirror image (1 and 4): with stages_per_device = 1 both directions of a bidirectional pipeline, with 2 a V. Without it an order may run any stage anywhere, or where it calls s:hold; with a model's memory it runs one stage on each device, or a stage and its mirror image
 ---@field refuse? function function(s): why a shape is impossible ("needs …"), or nil
 ---@field remedy? function function(s): how to avoid a deadlock
 ---@field least_microbatches? function function(s): the minimum, enforced only if the rules say so
 ---@field grouped? boolean true: takes group_size
 ---@field closed_form? function function(p), see tperf.schedule.closed_form
----@field in_flight? function function(p, device), see tperf.schedule.in_flight
+---@field in_flight? function function(p, device), see tperf.schedule.in_flight. Both are compared with the simulation of shapes of 2 to 6 devices, and refused where they differ
 
 ---@class tperf.schedule.in_flight.request
 ---@field schedule string|string[] as in tperf.schedule
@@ -1172,12 +1172,13 @@
 ---@field state_dtype? any of the states that recurrent layers keep between tokens ("fp32")
 
 ---@class tperf.sweep.request
----@field run? any tperf.search (default), tperf.train, tperf.collective, or a custom function(arguments) that returns a table, a number, or nil
+---@field run? any tperf.search (default), tperf.train, any other question, or a custom function(arguments) that returns a table, a number, or nil; it gets a copy of its point's arguments
 ---@field cache? any a file below the output folder, an SQLite database of finished points: an interrupted run continues from it, and tperf.report.query reads it
 ---@field key? any name of the computation, required with a cache and a custom function; change it if the function changes
 ---@field fields? any names of the fields that a row keeps ({ "time", "memory.total" }) beside those that vary, so that a million rows need little memory; by default all
 ---@field each? any function(row): called with each row, in the order of the points, which is then dropped: for writing millions of rows to a file. The sweep returns no rows then
 ---@field progress? any false: no progress line
+---@field on_error? any "stop" (default): the first error ends the sweep, and names its point; "row": it becomes the row's `error`, with feasible = false, and the sweep goes on. Errors are not kept in a cache
 
 ---@class tperf.system
 ---@field accelerator tperf.system.accelerator one GPU
@@ -1930,6 +1931,10 @@ tperf.args = {}
 ---Sets the arguments after the script's name. For the program, not for scripts.
 ---@param list any
 function tperf.args.set(list) end
+
+---The arguments after the script's name, as one text.
+---@return string
+function tperf.args.text() end
 
 ---Defines a block: a function from the model and one GPU's share to a list of ops.
 ---@class tperf.block.functions

@@ -13,13 +13,13 @@ local function define(name, queues)
   end)
 end
 
-local simulated = 0
+local count = 0
 
 local function simulate(queues, arguments)
-  simulated = simulated + 1
-  local name = ("spec%d"):format(simulated)
-  define(name, queues)
-  local a = { schedule = name, devices = #queues, stages = #queues, microbatches = 1 }
+  count = count + 1
+  local own = ("spec%d"):format(count)
+  define(own, queues)
+  local a = { schedule = own, devices = #queues, stages = #queues, microbatches = 1 }
   for name, value in pairs(arguments or {}) do a[name] = value end
   return tperf.schedule(a)
 end

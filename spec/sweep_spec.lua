@@ -359,7 +359,7 @@ describe("a sweep's cache", function()
     program.write(folder .. "/s.lua", [[
       local tperf = require "tperf"
       tperf.sweep { key = "k", cache = "points.db", x = tperf.vary { 1, 2 }, run = function(o)
-        return { id = o.x, Time = 1.5, time = 2, ["a\"b"] = "t", flag = o.x == 1, list = { 1 }, n = { m = { o = 7 } },
+        return { id = o.x, Time = 1.5, ["a\"b"] = "t", flag = o.x == 1, list = { 1 }, n = { m = { o = 7 } },
           nan = 0 / 0, record = "r", [5] = 3 }
       end }]])
     assert.equal(0, program.shell("tperf run s.lua", folder).code)

@@ -102,6 +102,10 @@ function args.set(list)
   own = list
 end
 
+--- The arguments after the script's name, as one text.
+---@return string
+function args.text() return own and table.concat(own, "\0") or "" end
+
 --- Parses a script's arguments. Prints help or an error message and exits where there is reason to.
 ---@param given table  summary; standard options by name with their defaults (false: none): model, models, system,
 ---  systems, domains, gpus, batch, strategy, schedule, recompute, tokens, top, rules, software, cache; and, as a list,

@@ -34,8 +34,8 @@ local function compare_form(name, form, summary, shape, times)
   for kind, count in pairs(form) do sum = sum + count * times[kind] end
   if not differ(sum, summary.makespan) then return end
   check.fail("schedule '%s': closed_form gives a makespan of %.10g for %s, its simulation takes %.10g (F = %g, "
-    .. "D = %g, W = %g, B = %g, O = %g, p2p = %g)", name, sum, words(shape), summary.makespan, times.F, times.D, times.W,
-    times.B, times.O, times.p2p)
+    .. "D = %g, W = %g, B = %g, O = %g, p2p = %g)", name, sum, words(shape), summary.makespan, times.F, times.D,
+    times.W, times.B, times.O, times.p2p)
 end
 
 local function compare_held(name, definition, summary, shape)

@@ -1,7 +1,8 @@
 --- Finished points of sweeps, in a database (see tperf/question/sweep/store). The key of a point covers everything that
 --- decides its result: the question, the arguments (systems and models by content, not by name) and the build of tperf.
 --- A record is only used if its checksum matches; a damaged database is set aside, and a new one is started.
-local os = os
+local debug, io, os = debug, io, os
+local script_arguments = require "tperf.input.args"
 local check = require "tperf.base.check"
 local columns = require "tperf.question.sweep.columns"
 local core = require "tperf.core"
@@ -134,24 +135,44 @@ end
 function cache:add_bytes(key, bytes, row, args, checksum)
   if #bytes > LARGEST then check.fail("%s: the cache '%s': an answer is too large", WHAT, self.path) end
   local list, values = columns.of(row, args)
-  self.store:add { key = key, question = self.question or "own: " .. self.key, record = bytes, checksum = checksum,
+  self.store:add { key = key, question = self.question or self.own, record = bytes, checksum = checksum,
     columns = list, values = values }
+end
+
+local function short(bytes) return sha256(bytes):sub(1, 12) end
+
+-- Says so if points of the same key were computed by another version of the script, or with other arguments: what they
+-- compute may have changed, and the key has not.
+local function warn_of_changes(self, run)
+  local prefix = ("own: %s; script "):format(self.key)
+  local path = debug.getinfo(run, "S").source:match "^@(.*)"
+  local file <close> = path and core.file.open(path) or nil
+  self.own = ("%s%s, arguments %s"):format(prefix, short(file and file:read "a" or ""), short(script_arguments.text()))
+  local other = self.store:other(prefix, self.own)
+  if not other then return end
+  local same = other:match "script (%x+)" == self.own:match("script (%x+)", #prefix - 7)
+  io.stderr:write(("tperf: %s '%s', by which '%s' knows its points; they are used as they are. Where that changes what "
+    .. "'run' computes, change the key\n"):format(same and "the script's arguments are not those of key"
+    or "the script has changed since points were computed under key", self.key, self.path))
 end
 
 --- Opens a cache for one sweep; it is closed as a to-be-closed variable.
 ---@param path string      below the output folder
 ---@param question string? name of the question, if it is one of tperf's
 ---@param key string?      the user's name for the question, if it is the script's own function
-function cache.open(path, question, key)
+---@param run function      the question
+function cache.open(path, question, key, run)
   if type(path) ~= "string" or path == "" then check.fail("%s: 'cache' must be a file name", WHAT) end
   if not question and not key then
     check.fail("%s: a cache needs key = \"…\" beside a function of your own: a name of what it computes, to change "
       .. "when that does", WHAT)
   end
-  return setmetatable({
+  local self = setmetatable({
     path = path, question = question, key = key, known = {}, store = store.open(path),
     prefix = codec.encode { build_id(), question or "own", key or "" },
   }, cache)
+  if not question then warn_of_changes(self, run) end
+  return self
 end
 
 function cache:__close() self.store:close() end

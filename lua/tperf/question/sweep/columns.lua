@@ -41,13 +41,17 @@ local function flatten_arguments(args, row)
   return flat
 end
 
--- SQLite treats "Time" and "time" as one column: the first one wins.
+-- SQLite treats "Time" and "time" as one column.
 local function add_columns(list, seen, flat)
   for _, path in ipairs(check.names(flat)) do
     local name = path:lower() == "id" and "id_" or path
     local lower = name:lower()
+    if seen[lower] and seen[lower] ~= path then
+      check.fail("tperf.sweep: '%s' and '%s' would be one column of the cache, whose names ignore case; rename one",
+        seen[lower], path)
+    end
     if #path <= LONGEST_NAME and not path:find "%c" and not seen[lower] then
-      seen[lower] = true
+      seen[lower] = path
       list[#list + 1] = { path = path, lower = lower, quoted = quote(name) }
     end
     list.paths = list.paths + 1

@@ -7,7 +7,8 @@ local vary = require "tperf.question.sweep.vary"
 
 local WHAT <const> = "tperf.sweep"
 
-local own_fields = { run = true, cache = true, key = true, fields = true, each = true, progress = true }
+local own_fields = { run = true, cache = true, key = true, fields = true, each = true, progress = true,
+  on_error = true }
 
 local DEEPEST <const>, MOST_FIELDS <const> = 30, 1 << 20
 
@@ -79,8 +80,8 @@ end
 
 --- Runs a function over many points.
 ---@param given table
----  run        tperf.search (default), tperf.train, tperf.collective, or a custom function(arguments) that
----             returns a table, a number, or nil
+---  run        tperf.search (default), tperf.train, any other question, or a custom function(arguments) that
+---             returns a table, a number, or nil; it gets a copy of its point's arguments
 ---  …          its arguments. Those made by tperf.vary{…} and the like form a grid; the first that was created varies
 ---             slowest. ["system.network.fast.domain"] = … sets a field of a system, a model or a table
 ---  [1] …      sets of points over several arguments: tperf.zip{…}, tperf.grid{…}, or a list of tables of arguments
@@ -92,6 +93,8 @@ end
 ---  each       function(row): called with each row, in the order of the points, which is then dropped: for writing
 ---             millions of rows to a file. The sweep returns no rows then
 ---  progress   false: no progress line
+---  on_error   "stop" (default): the first error ends the sweep, and names its point; "row": it becomes the row's
+---             `error`, with feasible = false, and the sweep goes on. Errors are not kept in a cache
 ---@return table[] rows  one per point: each varied argument under its short name (the last part of its path, or `as`),
 ---  the fields of the result (for a search, of the best configuration), and `result` itself. A point that is refused
 ---  because its sizes do not divide or do not fit has feasible = false and a `reason` instead; if all points are
@@ -106,6 +109,7 @@ local function sweep(given)
     run = o.run, points = points, paths = paths, names = names, fixed = o.fixed,
     build = point.builder(o.fixed, paths),
     cache = o.cache, key = o.key, fields = o.fields, each = o.each, quiet = o.progress == false,
+    on_error = o.on_error,
   }
   rows.units = point.units(paths, names, lists.of(points))
   return rows

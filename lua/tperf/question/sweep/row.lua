@@ -1,4 +1,5 @@
 --- Rows of a sweep: the values that a point varied, its result, or the reason why there is none.
+local check = require "tperf.base.check"
 local lazy = require "tperf.base.lazy"
 
 local row = {}
@@ -16,20 +17,27 @@ function row.answer(result)
   return copy
 end
 
--- A value as shown in a row: a system or a model by its name.
-local function shown(value)
+--- A value as shown in a row: a system or a model by its name.
+function row.shown(value)
   if type(value) == "table" and type(value.name) == "string" then return value.name end
   return value
 end
 
-local refused = {} -- metatable of { reason }
+local refused, failed = {}, {} -- metatables of { reason } and { error }
 
 --- The result of a refused point.
 ---@param reason string
 function row.refusal(reason) return setmetatable({ reason = reason }, refused) end
 
+--- The result of a point whose question raised an error.
+---@param message string
+function row.failure(message) return setmetatable({ error = message }, failed) end
+
 --- Whether a result is a refusal.
 function row.is_refusal(result) return getmetatable(result) == refused end
+
+--- Whether a result says that there is no answer, for whatever reason.
+function row.is_empty(result) return getmetatable(result) == refused or getmetatable(result) == failed end
 
 -- The value at a path such as "memory.total".
 local function at(value, path)
@@ -43,10 +51,17 @@ end
 
 -- The fields that `fields` asks for, the varied ones, and those that say whether there is a result.
 local function cut(job, values, full)
-  local one = { feasible = full.feasible, reason = full.reason }
+  local one = { feasible = full.feasible, reason = full.reason, error = full.error }
   for path in pairs(values) do one[job.names[path]] = full[job.names[path]] end
   for _, name in ipairs(job.fields) do one[name] = at(full, name) end
   return one
+end
+
+-- An answer's field and a varied argument would be one column.
+local function collide(path, name, field, value)
+  check.fail("tperf.sweep: the answer has a field '%s', %s, and so is called what varies, %s = %s; name its column: "
+    .. "%s = tperf.vary { as = \"…\", … }", name, check.show(field), path, check.show(value),
+    path:find(".", 1, true) and ("[\"%s\"]"):format(path) or path)
 end
 
 --- The row of a point.
@@ -54,12 +69,13 @@ end
 ---@param values table   the point's values, by path
 ---@param result any     the result, or a refusal
 ---@param searched boolean
+---@param own boolean?  the answer is of a script's function
 ---@return table row
 ---@return table full    the row with all fields, also those that `fields` leaves out
-function row.of(job, values, result, searched)
+function row.of(job, values, result, searched, own)
   local full = {}
-  if row.is_refusal(result) then
-    full.feasible, full.reason = false, result.reason
+  if row.is_empty(result) then
+    full.feasible, full.reason, full.error = false, result.reason, result.error
     if searched then full.candidates, full.fitting = 0, 0 end
     result, searched = nil, false
   end
@@ -70,7 +86,13 @@ function row.of(job, values, result, searched)
     full.candidates, full.fitting, full.reason = result.candidates, result.feasible, result.reason
     full.feasible = result.feasible > 0
   end
-  for path, value in pairs(values) do full[job.names[path]] = shown(value) end
+  for path, value in pairs(values) do
+    local name = job.names[path]
+    value = row.shown(value)
+    local field = full[name]
+    if field ~= nil and field ~= value and (own or path ~= name) then collide(path, name, field, value) end
+    full[name] = value
+  end
   full.result = result
   return job.fields and cut(job, values, full) or full, full
 end

@@ -1,8 +1,10 @@
 --- Runs the points of a sweep: searches many at a time, other questions one by one; stores results in the cache.
+local debug = debug
 local batches = require "tperf.question.sweep.batches"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local lazy = require "tperf.base.lazy"
+local own = require "tperf.question.sweep.own"
 local jobs = require "tperf.question.ranks.jobs"
 local pool = require "tperf.question.ranks.pool"
 local progress = require "tperf.base.progress"
@@ -16,16 +18,21 @@ local train = require "tperf.question.train"
 local WHAT <const> = "tperf.sweep"
 local QUESTIONS_AT_ONCE <const> = 208 -- in one search: a fraction of a second, so that progress and cache keep up
 
+local MOST_WORDS <const> = 8 -- values of a point in messages
+
 local runner = {}
 
 -- Asks one point's question; returns false if interrupted.
-local function run_one(run, p, done)
-  local ok, result, reason = pcall(refusal.attempt, run, p.args)
+local function run_one(sweep, p)
+  local run, done = sweep.searched and sweep.run or sweep.ask, sweep.done
+  -- a script's own function may change what it gets, which other points have, too
+  local ok, result, reason = check.attempt(refusal.attempt, run, sweep.own and own.copy(p.args) or p.args)
   if core.search.pending() then return not core.search.interrupted() end -- the result may be incomplete
-  if not ok then error(result, 0) end
-  if reason then
+  if not ok then
+    result = sweep:failed(p, result)
+  elseif reason then
     result = rows.refusal(reason)
-  elseif run == search.run then
+  elseif sweep.searched then
     if result.candidates == nil then check.fail("%s: gpus and system are one each, at every point", WHAT) end
     if not result.complete then return false end
   elseif result ~= nil and type(result) ~= "table" and type(result) ~= "number" then
@@ -43,12 +50,12 @@ local function run_searches(sweep)
     local p = sweep:point(i)
     if p.args and batches.takes(p.args) then
       plain[#plain + 1] = p
-    elseif not p.known and not run_one(search.run, p, sweep.done) then
+    elseif not p.known and not run_one(sweep, p) then
       return false
     end
   end
-  local function one(p) return run_one(search.run, p, sweep.done) end
-  if pool.is_shared() then return spread.searches(sweep, plain, one) end
+  local function one(p) return run_one(sweep, p) end
+  if pool.is_shared() and not sweep.job.rows_of_errors then return spread.searches(sweep, plain, one) end
   for _, batch in ipairs(batches.of(plain, QUESTIONS_AT_ONCE)) do
     if not batches.ask(batch, sweep.done, one) then return false end
   end
@@ -56,13 +63,13 @@ local function run_searches(sweep)
 end
 
 local function run_each(sweep)
-  if pool.is_shared() and questions.name(sweep.run) then
-    return spread.each(sweep, function(p) return run_one(sweep.ask, p, sweep.done) end)
+  if pool.is_shared() and not sweep.own and not sweep.job.rows_of_errors then
+    return spread.each(sweep, function(p) return run_one(sweep, p) end)
   end
   for i = 1, sweep.total do
     if core.search.interrupted() then return false end
     local p = sweep:point(i)
-    if not p.known and not run_one(sweep.ask, p, sweep.done) then return false end
+    if not p.known and not run_one(sweep, p) then return false end
   end
   return not core.search.interrupted()
 end
@@ -71,12 +78,22 @@ end
 
 local function open_cache(job, run)
   if job.cache == nil then return nil end
-  return require "tperf.question.sweep.cache".open(job.cache, questions.name(run), job.key)
+  return require "tperf.question.sweep.cache".open(job.cache, questions.name(run), job.key, run)
 end
 
 local function check_job(job)
   local run, fields = job.run or search.run, job.fields
+  local call = type(run) == "table" and debug.getmetatable(run)
+  call = type(call) == "table" and rawget(call, "__call")
+  if call then -- such as tperf.schedule
+    local callable = run
+    run = function(arguments) return callable(arguments) end
+  end
   if type(run) ~= "function" then check.fail("%s: 'run' must be a function, got %s", WHAT, check.show(run)) end
+  if job.on_error ~= nil and job.on_error ~= "row" and job.on_error ~= "stop" then
+    check.fail("%s: 'on_error' must be \"stop\" (the default) or \"row\", got %s", WHAT, check.show(job.on_error))
+  end
+  job.rows_of_errors = job.on_error == "row"
   if job.key ~= nil and type(job.key) ~= "string" then check.fail("%s: 'key' must be a string", WHAT) end
   if job.each ~= nil and type(job.each) ~= "function" then
     check.fail("%s: 'each' must be a function, got %s", WHAT, check.show(job.each))
@@ -89,6 +106,27 @@ local function check_job(job)
   return run
 end
 
+-- A point for messages, with the values that vary: "point 3 (tp = 8)".
+local function place(self, i)
+  local values, words = self.job.points[i], {}
+  for k, path in ipairs(self.job.paths) do
+    if values[path] ~= nil then
+      words[#words + 1] = ("%s = %s"):format(self.job.names[path], check.show(rows.shown(values[path])))
+    end
+    if k == MOST_WORDS then break end
+  end
+  return ("point %d%s"):format(i, #words > 0 and (" (%s)"):format(table.concat(words, ", ")) or "")
+end
+
+-- The row of a point whose question raised an error, if the sweep asks for such rows; else raises it for the sweep.
+local function failed(self, p, message)
+  local text = type(message) == "string" and message or check.show(message)
+  local where, said = text:match "^([^\n]-:%d+: )(.*)$"
+  if self.job.rows_of_errors then return rows.failure(("%s: %s"):format(self:place(p.index), said or text)) end
+  if type(message) ~= "string" then error(message, 0) end
+  error(("%s%s: %s: %s"):format(where or check.where(), WHAT, self:place(p.index), said or text), 0)
+end
+
 -- A function that asks the question of the i-th point again; nil if nobody can.
 local function asks_again(self, i)
   return self.again and function() return self.again(i) end
@@ -97,9 +135,11 @@ end
 -- The i-th point: { index, args, key, known }; known: it already has a row, because it was refused or cached.
 local function point(self, i)
   local p, found = { index = i }, nil
-  local args, reason = refusal.attempt(self.job.build, self.job.points[i])
-  p.args = args
-  if reason then
+  local ok, args, reason = check.attempt(refusal.attempt, self.job.build, self.job.points[i])
+  p.args = ok and args or nil
+  if not ok then
+    found = self:failed(p, args)
+  elseif reason then
     found = rows.refusal(reason)
   elseif self.cache then
     p.key, found = self.cache:find(args, self:asks_again(i))
@@ -124,7 +164,8 @@ end
 
 -- Makes and stores the row of a point; returns the row with all its fields.
 local function keep(self, i, result)
-  local row, full = rows.of(self.job, self.job.points[i], result, self.searched)
+  local row, full = rows.of(self.job, self.job.points[i], result, self.searched, self.own)
+  if not rows.is_empty(result) then self.unseen:look(row, full) end
   if rows.is_refusal(result) then
     self.refused = self.refused + 1
     if not self.reason or i == 1 then self.reason = result.reason end
@@ -158,14 +199,15 @@ local function new_sweep(job, run, cache)
   local sweep = {
     job = job, run = run, cache = cache, searched = run == search.run, total = #job.points,
     rows = core.codec.list(job.each and 0 or #job.points), finished = 0,
-    found = 0, refused = 0, next = 1, point = point, keep = keep, asks_again = asks_again,
+    found = 0, refused = 0, next = 1, point = point, keep = keep, asks_again = asks_again, place = place,
+    failed = failed, own = not questions.name(run), unseen = own.unseen(job.fields, questions.name(run)),
     again = cache and repeater(job, run), ask = questions.prepared(run),
   }
   local packed = {} -- a row of each message whose rows are packed
   local show = job.quiet and function() end or progress.start(WHAT)
   -- Takes the result of a point; bytes: the result as encoded by core.codec, if it is; checksum: of these, if known.
   function sweep.done(p, result, bytes, checksum)
-    local refused = rows.is_refusal(result)
+    local refused = rows.is_empty(result)
     if sweep.searched and not refused then result = rows.answer(result) end
     local full = sweep:keep(p.index, result)
     if cache and bytes then
@@ -179,6 +221,7 @@ local function new_sweep(job, run, cache)
   function sweep.take(first, answers, again)
     local made = answers.rows and lazy.packed(answers.rows) or rows_of(job, first, answers, again)
     if answers.rows and not job.each then packed[#packed + 1] = made[1] end
+    if #made > (answers.refused or 0) then sweep.unseen:look(made[#made]) end
     table.move(made, 1, #made, first, sweep.rows)
     sweep.finished, sweep.refused = sweep.finished + #made, sweep.refused + (answers.refused or 0)
     if first == 1 and answers.reasons then sweep.reason = answers.reasons[1] end
@@ -207,6 +250,7 @@ function runner.run(job)
     check.fail("%s: interrupted after %d of %d points%s", WHAT, sweep.finished, sweep.total,
       cache and ("; '%s' keeps them"):format(job.cache) or "")
   end
+  sweep.unseen:finish()
   if sweep.refused == sweep.total and sweep.total > 0 then
     refusal.raise("%s: none of %d points is possible; the first: %s", WHAT, sweep.total, sweep.reason)
   end

@@ -50,7 +50,7 @@ local function search_unit(sweep, batch, index, one)
     take = function(_, answers)
       for i, p in ipairs(points) do take_answer(sweep, p, answers[i]) end
     end,
-    place = function(_, i) return ("point %d"):format(points[math.min(i, #points)].index) end,
+    place = function(_, i) return sweep:place(points[math.min(i, #points)].index) end,
   }
 end
 
@@ -105,7 +105,7 @@ end
 
 function JobUnit:take(answers) self.of.sweep.take(self.index, answers, self.of.again) end
 
-function JobUnit:place(i) return ("point %d"):format(self.index + math.min(i, self.size) - 1) end
+function JobUnit:place(i) return self.of.sweep:place(self.index + math.min(i, self.size) - 1) end
 
 function JobUnit:cut(size)
   local part = job_unit(self.of, self.index, size)
@@ -153,7 +153,7 @@ local function point_unit(sweep, points, index, one)
         p.args = nil
       end
     end,
-    place = function(_, i) return ("point %d"):format(points[math.min(i, #points)].index) end,
+    place = function(_, i) return sweep:place(points[math.min(i, #points)].index) end,
   }
 end
 

@@ -1,7 +1,7 @@
 --- The database of a sweep's finished points: one SQLite file that other programs can read while it is written.
--- Table records: key, question, version of tperf, the record (tperf.question.sweep.record) and its checksum. Table
--- points: the record's id and the figures of the sweep's row and arguments (tperf.question.sweep.columns). Nothing is
--- read back from points.
+-- Table records: key, question, version and build of tperf, the record (tperf.question.sweep.record) and its checksum.
+-- Table points: the record's id and the figures of the sweep's row and arguments (tperf.question.sweep.columns). Nothing
+-- is read back from points.
 local io = io
 local cache_file = require "tperf.question.sweep.cache_file"
 local check = require "tperf.base.check"
@@ -9,6 +9,7 @@ local columns = require "tperf.question.sweep.columns"
 local core = require "tperf.core"
 
 local WHAT <const> = "tperf.sweep"
+local BUILD <const> = ("%s (build %s)"):format(core.version, core.sources)
 local MOST_COLUMNS <const> = 1000 -- SQLite's own limit is 2000
 
 local store = {}
@@ -155,6 +156,16 @@ function store:find(key)
   return nil
 end
 
+--- Another question of which the cache has records, of those that begin so; nil if there is none.
+---@param prefix string
+---@param question string
+---@return string? other
+function store:other(prefix, question)
+  local rows = run(self, "SELECT question FROM records WHERE substr(question, 1, ?) = ? AND question <> ? LIMIT 1",
+    #prefix, prefix, question)
+  return rows and rows[1] and rows[1].question
+end
+
 -- --- adding ---
 
 local function read_columns(self)
@@ -220,7 +231,7 @@ local function add(self, point)
   end
   return run(self, "INSERT OR IGNORE INTO records (key, question, tperf, record, checksum) "
       .. "VALUES (?, ?, ?, CAST(? AS BLOB), ?)",
-      point.key, point.question, core.version, point.record,
+      point.key, point.question, BUILD, point.record,
       point.checksum or cache_file.checksum(point.key, point.record))
     and insert_point(self, point) and run(self, "COMMIT")
 end

@@ -48,7 +48,7 @@ local function space(what, a, b, n, at)
     check.fail("%s: the number of values must be an integer from 2 to %d, got %s", what, MOST, check.show(n))
   end
   local values = { a }
-  for i = 2, count - 1 do values[i] = at((i - 1) / (count - 1)) end
+  for i = 2, count - 1 do values[i] = at((i - 1) / (count - 1), i - 1) end
   values[count] = b
   return vary.values(values)
 end
@@ -61,15 +61,30 @@ function vary.linspace(a, b, n)
   return space("tperf.linspace", a, b, n, function(t) return a + t * (b - a) end)
 end
 
+local ROUNDING <const> = 2.0 ^ -49 -- of a power, as a part of it
+
+-- The number of up to 12 digits, or the integer, that a power misses by rounding alone: 8 in place of
+-- 7.9999999999999991. Also whether there is one.
+local function near(value)
+  local short = math.abs(value) < 2 ^ 53 and math.floor(value + 0.5) or value
+  if math.abs(short - value) > ROUNDING * value then short = tonumber(("%.12g"):format(value)) end
+  if math.abs(short - value) <= ROUNDING * value then return short + 0.0, true end
+  return value, false
+end
+
 --- n values from a to b, both included, with a constant ratio between neighbours.
 ---@param a number
 ---@param b number
 ---@param n integer
 function vary.logspace(a, b, n)
-  if type(a) == "number" and type(b) == "number" and not (a > 0 and b > 0) then
-    check.fail("tperf.logspace: both ends must be above 0")
-  end
-  return space("tperf.logspace", a, b, n, function(t) return a ^ (1 - t) * b ^ t end)
+  if not (type(a) == "number" and type(b) == "number") then return space("tperf.logspace", a, b, n) end
+  if not (a > 0 and b > 0) then check.fail("tperf.logspace: both ends must be above 0") end
+  local steps = type(n) == "number" and n - 1 or 1
+  local ratio, exact = near((b / a) ^ (1 / steps))
+  exact = exact and math.abs(a * ratio ^ steps - b) <= ROUNDING * b
+  return space("tperf.logspace", a, b, n, function(t, i)
+    return (near(exact and a * ratio ^ i or a ^ (1 - t) * b ^ t))
+  end)
 end
 
 -- The arguments of zip and grid as a list of { path, variation }, in the order in which the variations were created.

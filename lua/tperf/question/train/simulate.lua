@@ -177,8 +177,8 @@ local function check_stages(t, name, definition)
     end
     local two = count == 2 and t.stages == t.devices and proof.is_mirrored(name, definition, t.devices)
     if not two and count * t.devices > t.stages then
-      refusal.raise("tperf.train: schedule '%s' runs %d of %d stages on device %d of %d, whose weights are not counted; "
-        .. "state the stages of each device by its 'placement'", name, count, t.stages, device, t.devices)
+      refusal.raise("tperf.train: schedule '%s' runs %d of %d stages on device %d of %d, whose weights are not "
+        .. "counted; state the stages of each device by its 'placement'", name, count, t.stages, device, t.devices)
     end
   end
 end

@@ -1,0 +1,128 @@
+-- The points of a sweep: their arguments, their names, and what becomes of their errors.
+local program = require "program"
+local tperf = require "tperf"
+
+local function refuses(text, f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok, "not refused: " .. text)
+  assert.truthy(message:find(text, 1, true), message)
+  assert.truthy(message:find("sweep_points_spec.lua:", 1, true), message)
+end
+
+local function column(rows, name)
+  local list = {}
+  for i, row in ipairs(rows) do list[i] = row[name] end
+  return list
+end
+
+describe("a sweep over a function", function()
+  it("gives each point its own copy of the arguments", function()
+    local shared = { inner = { count = 0 } }
+    local rows = tperf.sweep { x = tperf.vary { 1, 1, 1 }, o = shared, progress = false, run = function(a)
+      a.o.inner.count = a.o.inner.count + 1
+      return { y = a.o.inner.count }
+    end }
+    assert.same({ 1, 1, 1 }, column(rows, "y"))
+    assert.equal(0, shared.inner.count)
+    rows = tperf.sweep { list = tperf.vary { { 1 }, { 2 } }, progress = false, run = function(a)
+      a.list[#a.list + 1] = 9
+      return { n = #a.list }
+    end }
+    assert.same({ 2, 2 }, column(rows, "n"))
+    assert.same({ 1 }, rows[1].list)
+  end)
+
+  it("refuses fields that no answer has, before a million of them", function()
+    local calls = 0
+    local function run(o)
+      calls = calls + 1
+      return { time = o.x }
+    end
+    refuses("'fields': none of 100 answers has 'tiem' (did you mean 'time'?)", tperf.sweep, { run = run,
+      x = tperf.linspace(1, 1000, 1000), fields = { "time", "tiem" }, progress = false })
+    assert.equal(100, calls)
+    refuses("none of 3 answers has 'tiem'", tperf.sweep, { run = run, x = tperf.vary { 1, 2, 3 },
+      fields = { "tiem" }, progress = false })
+    refuses("has 'memory.totl'", tperf.sweep, { run = tperf.train, model = "llama-3.1-8b", system = "h100-sxm",
+      global_batch = 8, tp = tperf.vary { 1, 2 }, dp = 1, pp = 1, fields = { "memory.totl" }, progress = false })
+  end)
+
+  it("refuses answers whose fields are called like what varies, or differ in case only", function()
+    refuses("the answer has a field 'time', 7, and so is called what varies, time = 1", tperf.sweep,
+      { time = tperf.vary { 1, 2 }, run = function() return { time = 7 } end, progress = false })
+    local rows = tperf.sweep { time = tperf.vary { 1, 2, as = "start" }, progress = false,
+      run = function() return { time = 7 } end }
+    assert.same({ 1, 2, 7 }, { rows[1].start, rows[2].start, rows[1].time })
+    rows = tperf.sweep { x = tperf.vary { 1, 2 }, progress = false, run = function(o) return { x = o.x, y = 1 } end }
+    assert.same({ 1, 2 }, column(rows, "x")) -- an answer may repeat its arguments
+    local folder = program.folder()
+    program.write(folder .. "/s.lua", [[
+      local tperf = require "tperf"
+      tperf.sweep { key = "k", cache = "points.db", x = tperf.vary { 1, 2 }, run = function()
+        return { Time = 1, time = 2 }
+      end }]])
+    local result = program.shell("tperf run s.lua", folder)
+    assert.truthy(result.err:find("'Time' and 'time' would be one column of the cache", 1, true), result.err)
+    program.remove(folder)
+  end)
+
+  it("names the point and its values in an error", function()
+    local function run(o) return o.x == 3 and error "broken" or o.x end
+    local ok, message = pcall(tperf.sweep, { run = run, x = tperf.vary { 1, 2, 3 }, name = tperf.vary { "a" },
+      progress = false })
+    assert.is_false(ok)
+    assert.truthy(message:find('spec.lua:%d+: tperf.sweep: point 3 %(x = 3, name = "a"%): broken$'), message)
+    refuses("tperf.sweep: point 2 (tp = 0.5): ", tperf.sweep, { run = tperf.train, model = "llama-3.1-8b",
+      system = "h100-sxm", global_batch = 8, tp = tperf.vary { 1, 0.5 }, progress = false })
+  end)
+
+  it("makes rows of errors if asked to", function()
+    local rows = tperf.sweep { x = tperf.linspace(1, 10, 10), on_error = "row", progress = false, fields = { "y" },
+      run = function(o) return o.x == 4 and error "broken" or { y = 2 * o.x } end }
+    assert.same({ 2, 4, 6, nil, 10, 12, 14, 16, 18, 20 }, column(rows, "y"))
+    assert.same({ false, "point 4 (x = 4): broken" }, { rows[4].feasible, rows[4].error })
+    refuses("'on_error' must be", tperf.sweep, { x = tperf.vary { 1 }, on_error = "ignore", run = print })
+  end)
+
+  it("asks any question, tables that are called included", function()
+    local rows = tperf.sweep { run = tperf.schedule, schedule = "1f1b", devices = tperf.vary { 2, 4 },
+      microbatches = 8, times = { forward = 1, backward = 2 }, fields = { "makespan" }, progress = false }
+    assert.same({ 27, 33 }, column(rows, "makespan")) -- (M + P - 1) (F + B)
+  end)
+end)
+
+describe("tperf.logspace", function()
+  it("has exact powers", function()
+    assert.same({ 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024 }, tperf.logspace(1, 1024, 11).values)
+    assert.same({ 0.001, 0.01, 0.1, 1, 10, 100, 1000 }, tperf.logspace(0.001, 1000, 7).values)
+    local powers = tperf.logspace(1, 3 ^ 30, 31).values
+    for i = 0, 30 do assert.equal(3 ^ i, powers[i + 1]) end
+    local halves = tperf.logspace(1, 2, 13).values -- 2^(i/12), which no short number is
+    for i = 0, 12 do assert.near(2 ^ (i / 12), halves[i + 1], 1e-15) end
+  end)
+end)
+
+describe("the cache of a function's points", function()
+  it("says so if the script or its arguments have changed under an old key", function()
+    local folder = program.folder()
+    local function write(comment)
+      program.write(folder .. "/s.lua", ([[
+        local tperf = require "tperf" -- %s
+        local rows = tperf.sweep { key = "k", cache = "points.db", x = tperf.vary { 1, 2 }, progress = false,
+          run = function(o) return { y = o.x } end }
+        print(#rows)]]):format(comment))
+    end
+    local function run(arguments) return program.shell("tperf run s.lua " .. arguments, folder) end
+    write "first"
+    assert.same({ "2\n", "" }, { run("").out, run("").err })
+    assert.truthy(run("more").err:find("the script's arguments are not those of key 'k'", 1, true))
+    write "second"
+    local changed = run ""
+    assert.equal("2\n", changed.out)
+    assert.truthy(changed.err:find("the script has changed since points were computed under key 'k'", 1, true))
+    local found = tperf.report.query(folder .. "/points.db", "SELECT DISTINCT tperf FROM records")
+    local core = require "tperf.core"
+    assert.same({ { tperf = ("%s (build %s)"):format(core.version, core.sources) } }, found)
+    program.remove(folder)
+  end)
+end)
