@@ -91,6 +91,38 @@ describe("a sweep over a function", function()
   end)
 end)
 
+describe("a changed field", function()
+  local function told(text)
+    local folder = program.folder()
+    program.write(folder .. "/s.lua", 'local tperf = require "tperf"\n' .. text)
+    local result = program.shell("tperf run s.lua", folder)
+    program.remove(folder)
+    assert.equal(0, result.code, result.err)
+    return result.err
+  end
+
+  it("that curves leave little to do says so", function()
+    local latency = 'tperf.system "%s":with { network = { %s = { latency = "1 ms" } } }'
+    for _, side in ipairs { "fast", "slow" } do
+      local text = ("network.%s.latency is that of sends alone"):format(side)
+      assert.truthy(told(latency:format("h100-sxm", side)):find(text, 1, true))
+    end
+    assert.equal("", told(latency:format("subramanian2024/A100", "fast"))) -- whose efficiencies are numbers
+    assert.truthy(told('tperf.system "mi300x":with { network = { slow = { chain = "1 ms" } } }'):find(
+      "network.slow.chain has no effect", 1, true))
+    local result = program.shell "tperf train llama-3.1-8b -s h100-sxm -b 8 --tp 2 --set system.network.fast.latency=1ms"
+    assert.truthy(result.err:find("network.fast.latency is that of sends alone", 1, true), result.err)
+  end)
+
+  it("that changes no figure of a sweep says so", function()
+    local sweep = [[tperf.sweep { run = tperf.train, model = "llama-3.1-8b", system = "h100-sxm", global_batch = 16,
+      tp = 2, dp = tperf.vary { 1, 2 }, ["system.%s"] = tperf.vary(%s) }]]
+    assert.truthy(told(sweep:format("network.slow.chain", '{ "1 us", "1 ms" }')):find(
+      "'system.network.slow.chain' changes no figure of these answers", 1, true))
+    assert.equal("", told(sweep:format("network.fast.bandwidth", '{ "300 GB/s", "450 GB/s" }')))
+  end)
+end)
+
 describe("tperf.logspace", function()
   it("has exact powers", function()
     assert.same({ 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024 }, tperf.logspace(1, 1024, 11).values)

@@ -1,4 +1,5 @@
 --- tperf.system: the machine. `schema` below is the whole format of systems/*.yaml; numbers are converted to SI units.
+local io = io
 local borrowed = require "tperf.describe.machine.borrowed"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
@@ -232,8 +233,35 @@ local function check_visible(hbm)
     units.format(hbm.visible, "bytes"), units.format(hbm.capacity, "bytes")), path
 end
 
+-- Fields of a network that curves leave little to do, or that do nothing without one.
+local IDLE <const> = {
+  { "fast", "latency", curve = true, says = "network.fast.latency is that of sends alone here: the curves of "
+    .. "collectives have their own (network.fast.efficiency.all_reduce.latency and so on; efficiency = 0.7 leaves the "
+    .. "curves out)" },
+  { "slow", "latency", curve = true, says = "network.slow.latency is that of sends alone here: the curve of "
+    .. "collectives has its own (network.slow.efficiency.latency; efficiency = 0.7 leaves the curve out)" },
+  { "slow", "chain", curve = false, says = "network.slow.chain has no effect here: it belongs to a curve, and "
+    .. "network.slow.efficiency is a number" },
+}
+
+local said = {} -- each sentence once
+
+-- Says which changed fields of a network have little effect, or none.
+local function tell_idle(content, changes)
+  if type(changes.network) ~= "table" then return end
+  for _, idle in ipairs(IDLE) do
+    local side, of = changes.network[idle[1]], content.network[idle[1]]
+    local is_curve = type(of) == "table" and type(of.efficiency) == "table"
+    if type(side) == "table" and side[idle[2]] ~= nil and is_curve == idle.curve and not said[idle] then
+      said[idle] = true
+      io.stderr:write(("tperf: %s: %s\n"):format(content.name, idle.says))
+    end
+  end
+end
+
 -- A changed capacity is what counts.
 local function merged(content, changes)
+  tell_idle(content, changes)
   local hbm = type(changes.accelerator) == "table" and changes.accelerator.hbm
   if type(hbm) ~= "table" or hbm.capacity == nil or hbm.visible ~= nil then return end
   content.accelerator.hbm.visible = nil

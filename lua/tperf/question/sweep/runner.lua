@@ -1,9 +1,10 @@
 --- Runs the points of a sweep: searches many at a time, other questions one by one; stores results in the cache.
-local debug = debug
+local debug, io = debug, io
 local batches = require "tperf.question.sweep.batches"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local lazy = require "tperf.base.lazy"
+local lists = require "tperf.question.sweep.lists"
 local own = require "tperf.question.sweep.own"
 local jobs = require "tperf.question.ranks.jobs"
 local pool = require "tperf.question.ranks.pool"
@@ -238,6 +239,13 @@ local function new_sweep(job, run, cache)
   return sweep
 end
 
+-- Says which varied fields have no effect, such as a rate that a curve of measurements replaces.
+local function tell_idle(job, found)
+  for _, path in ipairs(own.idle(found, lists.of(job.points), job.names)) do
+    io.stderr:write(("tperf: %s: '%s' changes no figure of these answers\n"):format(WHAT, path))
+  end
+end
+
 --- Runs a job: { run, points, paths, names, build, cache, key, fields, each, quiet }.
 ---@return table[] rows
 function runner.run(job)
@@ -254,6 +262,7 @@ function runner.run(job)
   if sweep.refused == sweep.total and sweep.total > 0 then
     refusal.raise("%s: none of %d points is possible; the first: %s", WHAT, sweep.total, sweep.reason)
   end
+  if not sweep.own and not job.each then tell_idle(job, sweep.rows) end
   return sweep.rows
 end
 

@@ -1,6 +1,6 @@
 --- The database of a sweep's finished points: one SQLite file that other programs can read while it is written.
 -- Table records: key, question, version and build of tperf, the record (tperf.question.sweep.record) and its checksum.
--- Table points: the record's id and the figures of the sweep's row and arguments (tperf.question.sweep.columns). Nothing
+-- Table points: the record's id and the figures of the row and the arguments (tperf.question.sweep.columns). Nothing
 -- is read back from points.
 local io = io
 local cache_file = require "tperf.question.sweep.cache_file"
