@@ -46,7 +46,7 @@ local function strategy_with(field, value)
     given.axes = {}
     for i, axis in ipairs(tperf.strategy.of "tensor".axes) do
       given.axes[i] = { name = axis.name, meaning = axis.meaning, admits = function() return value end,
-        experts = axis.experts }
+        cuts = axis.cuts, folds = axis.folds }
     end
   else
     given[field] = function() return value end

@@ -192,7 +192,7 @@ describe("a function of a script", function()
       return true
     end
     local axes = table.move(tperf.strategy.of("tensor").axes, 1, 3, 1, {})
-    axes[4] = { name = "sp", cuts = { "weights" },
+    axes[4] = { name = "sp", cuts = { "tokens" },
       default = function(model, _, rules) return spoil(model, "with") and spoil(rules, "makes another") and 1 end,
       admits = function(model, share, rules)
         return spoil(model, "with") and spoil(share.rules, "makes another") and spoil(rules, "makes another")

@@ -218,7 +218,9 @@ describe("every plot", function()
         positive = positive and v > 0
       end
       for _, log in ipairs(positive and { false, true } or { false }) do
-        for _, made in ipairs { plot.lines { rows = rows, x = "x", y = "y", logx = log, logy = log, yunit = "bytes" },
+        local series = values[1] == values[2] and "n" or nil
+        for _, made in ipairs { plot.lines { rows = rows, x = "x", y = "y", series = series, logx = log, logy = log,
+            yunit = "bytes" },
           plot.scatter { rows = rows, x = "x", y = "y", logx = log, logy = log, xunit = "s" },
           plot.bars { rows = rows, x = "n", y = "y", mode = "grouped", logy = log } } do
           local svg = made:svg()
@@ -535,8 +537,10 @@ describe("plot.contour and plot.heatmap", function()
       local y, z = kind:find "^[ch]" and "y" or "z", kind:find "^[ch]" and "z" or nil
       local mark = z and { { x = "320 GB", y = 1, label = "here" } } or nil
       local number = z and { { x = 320e9, y = 1, label = "here" } } or nil
-      assert.equal(plot[kind] { rows = same, x = "x", y = y, z = z, xunit = "bytes", marks = number }:svg(),
-        plot[kind] { rows = rows, x = "x", y = y, z = z, marks = mark }:svg(), kind)
+      local series = not z and "y" or nil
+      assert.equal(plot[kind] { rows = same, x = "x", y = y, z = z, series = series, xunit = "bytes",
+        marks = number }:svg(),
+        plot[kind] { rows = rows, x = "x", y = y, z = z, series = series, marks = mark }:svg(), kind)
     end
     rows[1].x = "320 GB/s"
     assert.truthy(message_of(plot.contour, { rows = rows, x = "x", y = "y", z = "z" })

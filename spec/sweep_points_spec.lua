@@ -110,7 +110,8 @@ describe("a changed field", function()
     assert.equal("", told(latency:format("subramanian2024/A100", "fast"))) -- whose efficiencies are numbers
     assert.truthy(told('tperf.system "mi300x":with { network = { slow = { chain = "1 ms" } } }'):find(
       "network.slow.chain has no effect", 1, true))
-    local result = program.shell "tperf train llama-3.1-8b -s h100-sxm -b 8 --tp 2 --set system.network.fast.latency=1ms"
+    local result = program.shell("tperf train llama-3.1-8b -s h100-sxm -b 8 --tp 2 --set "
+      .. "system.network.fast.latency=1ms")
     assert.truthy(result.err:find("network.fast.latency is that of sends alone", 1, true), result.err)
   end)
 

@@ -26,7 +26,23 @@ local function is_named(o, x)
   return false
 end
 
--- The points of one series, sorted by x; equal x keep the order of the rows.
+-- Refuses two points of a series at one x: the line would go up and down between them, and show neither.
+local function check_single(points, group, x)
+  local seen = {}
+  for _, point in ipairs(points) do
+    local before = seen[point.x]
+    if before and point.y and before.y then
+      check.fail("%s: rows[%d] and rows[%d]%s have one x, %s: name a 'series' that tells them apart, or draw one row "
+        .. "for each x (report.query groups rows)", WHAT, before.row, point.row,
+        group.name and (" of '%s'"):format(group.name) or "", type(point.x) == "string" and point.x
+        or format.number(point.x, x.unit))
+    end
+    seen[point.x] = point
+  end
+  return points
+end
+
+-- The points of one series, sorted by x.
 local function points_of(o, x, y, group, named)
   local points = {}
   local low = o.low and rows.column(WHAT, o.rows, o.low, o.yunit)
@@ -47,7 +63,7 @@ local function points_of(o, x, y, group, named)
       return a.row < b.row
     end)
   end
-  return points
+  return check_single(points, group, x)
 end
 
 local function scales(o, x, ys, all, named)

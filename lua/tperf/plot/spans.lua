@@ -26,6 +26,11 @@ local function points_of(columns, given, group, extent)
     local function number(name) return rows.number(WHAT, columns[name], given, r) end
     local from, to, lane = number "start", number "stop", number "lane"
     if not (from and to and lane) then goto continue end
+    if to < from then
+      check.fail("%s: rows[%d] stops before it starts: %s = %s, %s = %s", WHAT, r,
+        columns.start.title or "start", format.number(from, columns.start.unit), columns.stop.title or "stop",
+        format.number(to, columns.start.unit))
+    end
     extent.x[#extent.x + 1], extent.x[#extent.x + 2], extent.y[#extent.y + 1] = from, to, lane
     local title = ("%s%s to %s"):format(group.name and group.name .. ": " or "",
       format.number(from, columns.start.unit), format.number(to, columns.start.unit))

@@ -57,6 +57,7 @@
 -- root_mean_square, parameters, input_kept_elsewhere.
 local check = require "tperf.base.check"
 local checked = require "tperf.describe.strategy.checked"
+local claims = require "tperf.describe.strategy.claims"
 local core = require "tperf.core"
 local refusal = require "tperf.base.refusal"
 local roles = require "tperf.describe.strategy.roles"
@@ -216,16 +217,18 @@ local function class_of(name)
   end)
 end
 
-local function add(given, own) -- own: the library's
+local function add(given, own, refuse) -- own: the library's; refuse(s): raises if it is not what it claims
   local s = prepare(given)
   if known[s.name] then check.fail("tperf.strategy: '%s' is already defined", s.name) end
   s.built_in = own
   frozen.keep(s, class_of(s.name))
+  if refuse then refuse(s, strategy.share) end
   known[s.name], order[#order + 1] = s, s
   return s
 end
 
-strategy.define = add -- for scripts: see public.lua
+--- For scripts: see public.lua.
+function strategy.define(given) return add(given, false, claims.check) end
 
 --- All strategies, in the order of their definition.
 function strategy.all() return table.move(order, 1, #order, 1, {}) end
