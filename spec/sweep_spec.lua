@@ -704,7 +704,7 @@ describe("report.query", function()
   end)
 
   it("reports errors", function()
-    refuses_query("needs a file's name, got 5", 5, "SELECT 1")
+    refuses_query("needs rows or a file's name, got 5", 5, "SELECT 1")
     refuses_query("no such column: z", folder .. "/db", "SELECT z FROM points")
     refuses_query("No such file", folder .. "/none", "SELECT 1 FROM points")
     refuses_query("it is no database of SQLite", "README.md", "SELECT 1 FROM points")

@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/file.h>
@@ -182,15 +184,16 @@ static int wait_for_other(void *unused, int tries) {
 // Functions whose cost is at most linear in their arguments; trim and its like with one.
 static bool is_harmless(const char *name) {
     static const char *const names[] = {
-        "abs",   "acos",    "asin",         "atan",         "atan2",     "avg",    "ceil",
-        "cos",   "count",   "coalesce",     "cume_dist",    "degrees",   "exp",    "first_value",
-        "floor", "glob",    "group_concat", "ifnull",       "iif",       "lag",    "last_value",
-        "lead",  "length",  "like",         "ln",           "log",       "log10",  "log2",
-        "lower", "max",     "min",          "mod",          "nth_value", "ntile",  "nullif",
-        "pi",    "pow",     "power",        "percent_rank", "radians",   "rank",   "row_number",
-        "round", "sign",    "sin",          "sqrt",         "substr",    "sum",    "tan",
-        "total", "trim",    "ltrim",        "rtrim",        "trunc",     "typeof", "upper",
-        "hex",   "unicode", "dense_rank",   "substring",    "ceiling",   "quote",  "char",
+        "abs",      "acos",    "asin",         "atan",         "atan2",     "avg",    "ceil",
+        "cos",      "count",   "coalesce",     "cume_dist",    "degrees",   "exp",    "first_value",
+        "floor",    "glob",    "group_concat", "ifnull",       "iif",       "lag",    "last_value",
+        "lead",     "length",  "like",         "ln",           "log",       "log10",  "log2",
+        "lower",    "max",     "min",          "mod",          "nth_value", "ntile",  "nullif",
+        "pi",       "pow",     "power",        "percent_rank", "radians",   "rank",   "row_number",
+        "round",    "sign",    "sin",          "sqrt",         "substr",    "sum",    "tan",
+        "total",    "trim",    "ltrim",        "rtrim",        "trunc",     "typeof", "upper",
+        "hex",      "unicode", "dense_rank",   "substring",    "ceiling",   "quote",  "char",
+        "quantile", "stddev",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcasecmp(names[i], name) == 0) return true;
@@ -209,7 +212,77 @@ static int allow(void *data, int action, const char *first, const char *second,
                                                                               : SQLITE_DENY;
 }
 
+// --- aggregates that SQLite lacks ---
+
+typedef struct sample {
+    double *values;
+    size_t count, capacity;
+    double part; // of quantile
+} sample;
+
+// Adds a number to a sample; others, such as NULL, do not count.
+static void add_value(sqlite3_context *context, int count, sqlite3_value **values) {
+    sample *s = sqlite3_aggregate_context(context, sizeof *s);
+    int type = sqlite3_value_numeric_type(values[0]);
+    if (!s || (type != SQLITE_INTEGER && type != SQLITE_FLOAT)) return;
+    if (count > 1) s->part = sqlite3_value_double(values[1]);
+    if (s->count == s->capacity) {
+        size_t capacity = 2 * s->capacity + 64;
+        double *longer = sqlite3_realloc64(s->values, capacity * sizeof *longer);
+        if (!longer) {
+            sqlite3_result_error_nomem(context);
+            return;
+        }
+        s->values = longer;
+        s->capacity = capacity;
+    }
+    s->values[s->count++] = sqlite3_value_double(values[0]);
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// quantile(x, q): linear between the order statistics at 1 + (n - 1) q (Hyndman and Fan 1996, definition 7), as numpy's
+// default.
+static void finish_quantile(sqlite3_context *context) {
+    sample *s = sqlite3_aggregate_context(context, 0);
+    if (!s || s->count == 0) return;
+    if (s->part >= 0 && s->part <= 1) {
+        qsort(s->values, s->count, sizeof *s->values, by_value);
+        double at = s->part * (double)(s->count - 1);
+        size_t below = (size_t)at, above = below + 1 < s->count ? below + 1 : below;
+        double rest = at - (double)below;
+        sqlite3_result_double(context,
+                              s->values[below] + rest * (s->values[above] - s->values[below]));
+    } else {
+        sqlite3_result_error(context, "the second argument of quantile must be from 0 to 1", -1);
+    }
+    sqlite3_free(s->values);
+}
+
+// stddev(x): of a sample, the root of the squares' sum over n - 1; NULL for one number.
+static void finish_deviation(sqlite3_context *context) {
+    sample *s = sqlite3_aggregate_context(context, 0);
+    if (!s) return;
+    double mean = 0, squares = 0;
+    for (size_t i = 0; i < s->count; i++)
+        mean += s->values[i] / (double)s->count;
+    for (size_t i = 0; i < s->count; i++)
+        squares += (s->values[i] - mean) * (s->values[i] - mean);
+    if (s->count > 1) sqlite3_result_double(context, sqrt(squares / (double)(s->count - 1)));
+    sqlite3_free(s->values);
+}
+
+static void add_aggregates(sqlite3 *db) {
+    int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
+    sqlite3_create_function(db, "quantile", 2, flags, NULL, NULL, add_value, finish_quantile);
+    sqlite3_create_function(db, "stddev", 1, flags, NULL, NULL, add_value, finish_deviation);
+}
+
 static void confine_query(tperf_store *store) {
+    add_aggregates(store->db);
     static const int limits[][2] = {
         {SQLITE_LIMIT_LENGTH, LONGEST_VALUE},   {SQLITE_LIMIT_SQL_LENGTH, 100000},
         {SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 64}, {SQLITE_LIMIT_ATTACHED, 0},
@@ -293,6 +366,22 @@ int tperf_store_open(tperf_store *store, tperf_store_place *place, tperf_store_k
     return confine(store);
 }
 
+int tperf_store_open_memory(tperf_store *store) {
+    const char *files;
+    *store = (tperf_store){.kind = TPERF_STORE_READ};
+    int code = tperf_store_files(&files);
+    if (code == SQLITE_OK)
+        code = sqlite3_open_v2(":memory:", &store->db,
+                               SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_EXRESCODE,
+                               files);
+    return code == SQLITE_OK ? confine(store) : code;
+}
+
+void tperf_store_confine(tperf_store *store) {
+    store->kind = TPERF_STORE_QUERY;
+    confine_query(store);
+}
+
 bool tperf_store_moved(const tperf_store *store) {
     int moved = 0;
     if (store->db) sqlite3_file_control(store->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
@@ -300,7 +389,7 @@ bool tperf_store_moved(const tperf_store *store) {
 }
 
 bool tperf_store_overtaken(const tperf_store *store) {
-    sqlite3_file *file = store->db ? file_of(store->db) : NULL;
+    sqlite3_file *file = store->db && store->place ? file_of(store->db) : NULL;
     char beside[NAME_MAX + TPERF_COMPANION_LONGEST + 1];
     struct stat info;
     if (!file || !tperf_store_reads_alone(file)) return false;

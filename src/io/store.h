@@ -61,6 +61,11 @@ enum { TPERF_STORE_HEADER = 100 };
 int tperf_store_open(tperf_store *store, tperf_store_place *place, tperf_store_kind kind,
                      const char *like);
 
+// Opens an empty database in memory, for the caller's own statements, until tperf_store_confine leaves it to queries.
+// Returns SQLite's code.
+int tperf_store_open_memory(tperf_store *store);
+void tperf_store_confine(tperf_store *store);
+
 // Prepares the first statement of a text of `size` bytes; *rest is what follows it. Returns SQLite's code:
 // SQLITE_INTERRUPT if a query was to stop. What preparing it takes is charged for.
 int tperf_store_prepare(const tperf_store *store, const char *sql, size_t size,

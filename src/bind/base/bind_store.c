@@ -1,6 +1,8 @@
 // bind_store.c: tperf.core.store: databases in files (io/store.h).
 //   store.open(place, kind, like) -> a database, or nil, message, reason; kind: "write", "read", "query" or "trial"; place: of
 //     file.keep, or the name of a file; like: the bytes of a database whose like alone is opened
+//   store.memory() -> a database in memory, for statements of the library until database:confine()
+//   database:confine(): from here on it answers queries alone
 //   store.empty(sql) -> the bytes of a new database file after running the statements
 //   place:lock() -> whether no other process of tperf now opens, closes or replaces databases in the folder
 //   place:unlock()
@@ -177,6 +179,24 @@ static int open_database(lua_State *L) {
     return push_reason(L, "it is another program's", "foreign");
 }
 
+static int open_memory(lua_State *L) {
+    tperf_store *store = lua_newuserdatauv(L, sizeof *store, 1);
+    *store = (tperf_store){.db = NULL};
+    luaL_setmetatable(L, database_type);
+    int code;
+    bool tried = false;
+    do {
+        tperf_store_close(store);
+        code = tperf_store_open_memory(store);
+    } while (try_again(L, code, &tried));
+    return code == SQLITE_OK ? 1 : push_failure(L, store->db, code);
+}
+
+static int confine(lua_State *L) {
+    tperf_store_confine(check_database(L));
+    return 0;
+}
+
 static int empty(lua_State *L) {
     const char *sql = luaL_checkstring(L, 1);
     char bytes[TPERF_STORE_EMPTY_MOST];
@@ -342,14 +362,18 @@ static void make_type(lua_State *L, const char *type, const luaL_Reg *methods,
 }
 
 void tperf_bind_store(lua_State *L) {
-    static const luaL_Reg functions[] = {{"open", open_database}, {"empty", empty}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"open", open_database}, {"memory", open_memory}, {"empty", empty}, {NULL, NULL}};
     static const luaL_Reg of_place[] = {{"lock", lock},
                                         {"unlock", unlock},
                                         {"set_aside", set_aside},
                                         {"writer", writer},
                                         {NULL, NULL}};
-    static const luaL_Reg of_database[] = {
-        {"run", run}, {"moved", moved}, {"close", close_database}, {NULL, NULL}};
+    static const luaL_Reg of_database[] = {{"run", run},
+                                           {"confine", confine},
+                                           {"moved", moved},
+                                           {"close", close_database},
+                                           {NULL, NULL}};
     make_type(L, place_type, of_place, close_place);
     make_type(L, database_type, of_database, close_database);
     tperf_store_ask(must_stop);

@@ -94,6 +94,18 @@ function columns.of(row, args)
   return usual, values
 end
 
+--- The figures of a row by path, also of the tables in it: "memory.total".
+---@param row table
+---@return table<string, any>
+function columns.flat(row)
+  local flat = {}
+  flatten(flat, row, "", 1)
+  return flat
+end
+
+--- A name in SQL.
+columns.quote = quote
+
 --- How SQL declares a column for this value.
 ---@param column table
 ---@param value any
