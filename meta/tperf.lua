@@ -783,6 +783,12 @@
 ---@field ymin? number limits
 ---@field yunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 
+---@class tperf.propagate.request
+---@field run? any tperf.train, any other question, or a function(arguments) that returns a table or a number
+---@field field? any the figure of the answer ("time"), such as "memory.total"; of a search, of its best configuration
+---@field samples? any (1024)
+---@field seed? any of the Latin hypercube that more than five inputs are drawn from (1)
+
 ---@class tperf.report.csv.request
 ---@field newline? "\n"|"\r\n" "\n" (default) or "\r\n"
 ---@field header? boolean false: no line of headings
@@ -1178,6 +1184,7 @@
 ---@field fields? any names of the fields that a row keeps ({ "time", "memory.total" }) beside those that vary, so that a million rows need little memory; by default all
 ---@field each? any function(row): called with each row, in the order of the points, which is then dropped: for writing millions of rows to a file. The sweep returns no rows then
 ---@field progress? any false: no progress line
+---@field estimate? any true: asks some points first, evenly spread, and says on standard error how long all of them will take
 ---@field on_error? any "stop" (default): the first error ends the sweep, and names its point; "row": it becomes the row's `error`, with feasible = false, and the sweep goes on. Errors are not kept in a cache
 
 ---@class tperf.system
@@ -1412,6 +1419,9 @@
 ---@field reference? "resident"|"precomputed" Of dpo: its weights are resident (default), or its outputs precomputed. Adapters share the policy's weights.
 ---@field placement? "stack"|"best" Stack: in its order of ranks (default); best: as is fastest. Rules without `ranks_in_order` try every placement.
 ---@field rank_order? string Neighbours first: tp-cp-ep-dp-pp (the software's). An axis of the strategy that is not in it lies beside the one before it.
+
+---@class tperf.uncertain.request
+---@field shape? any "uniform" (default of { low, high }): every value between them is as likely; "normal" or "lognormal" (default of an interval above 0): nine tenths lie between them, as in tperf's intervals
 
 ---@class tperf.validate.request
 ---@field file string a CSV file with the columns of one of the published tables (docs/accuracy.md), or a log of nccl-tests
@@ -1955,6 +1965,20 @@ function tperf.calibrate(given) end
 ---@param value string|table a model: its name, its file or a table
 ---@return tperf.checked
 function tperf.check(value) end
+tperf.check = {}
+
+---Raises at the script's line unless two numbers differ by no more than a part of the larger, or two tables in that
+---way field by field; anything else must be equal.
+---@param a any what came out
+---@param b any what is expected
+---@param tolerance? number a part, such as 0.01 (1e-9)
+function tperf.check.near(a, b, tolerance) end
+
+---Raises at the script's line unless a function raises an error with this text in it.
+---@param text string
+---@param f function
+---@param ... any its arguments
+function tperf.check.raises(text, f, ...) end
 
 ---The seconds that a collective takes.
 ---@param given tperf.collective.request
@@ -1977,6 +2001,12 @@ function tperf.fewest(given) end
 ---@param given table<string, any[]>
 function tperf.grid(given) end
 
+---Quasi-random points for a sweep: the Halton sequence, which fills the space ever more evenly, whatever its length.
+---@param n integer points
+---@param ranges table<string, table> by argument: { low, high }, with log = true for a logarithmic scale and integer = true for integers, both ends included; or { choices = { … } }
+---@return table set  for tperf.sweep
+function tperf.halton(n, ranges) end
+
 tperf.import = {}
 
 ---The arguments of tperf.train (or tperf.infer, for servers) that predict a launch.
@@ -1996,6 +2026,13 @@ function tperf.import.launch(arguments) end
 ---@param given tperf.infer.request
 ---@return table record ttft, tpot, latency    time to the first token of prefill_batch prompts; mean time of each further token (nil without any); time of all tokens of a request steady                 { tpot, latency, interruptions } of a batch that is always full, where decode steps wait for the prompts of requests that replace others; interruptions: their total seconds. Prompts run in steps of their own: an engine that mixes them with decodes lies between tpot and steady.tpot first_step, last_step  seconds of the first and the last decode step tokens_per_second      output tokens of all replicas, over the time of prompts and steps; _per_gpu; total_ counts prompts' tokens, too; prefill_ and decode_ are those of each phase by itself memory                 of the fullest GPU: { weights, cache, buffers, total, capacity }; max_batch cache_sequence         the cache of one sequence, on one GPU of each stage prefill, decode        { time, compute, memory, tensor_comm, pipeline_comm, wait } of one prefill, of all steps cost                   dollars per million tokens { input, output, total, generated }; energy_per_token (J) warnings               sentences: what of the model the figures take for granted; nil: nothing ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time, flops, bytes, intensity, bound, weight_bytes } of one layer or end, averaged over steps
 function tperf.infer(given) end
+
+---Points of a Latin hypercube for a sweep: each n-th of the range of every argument has one of the n points.
+---@param n integer points
+---@param ranges table<string, table> as for tperf.halton
+---@param seed? integer another one gives other points (1)
+---@return table set  for tperf.sweep
+function tperf.latin_hypercube(n, ranges, seed) end
 
 ---The ops of one layer for one micro-batch on one GPU, in order. Bytes and FLOPs are counts; times are in seconds.
 ---@param given tperf.layer.request
@@ -2217,6 +2254,25 @@ function tperf.plot.spans(options) end
 ---@param given table the arguments that stay, and run = the question (tperf.train)
 ---@return fun(changes: table?): any ask  the answer with these arguments added, or in place of those that were given
 function tperf.prepare(given) end
+---A progress line for a loop of one's own, on standard error, with the time left; where that is no terminal it shows
+---nothing.
+---@param total integer steps of the loop
+---@param label? string before the line ("tperf")
+---@return fun(done?: integer) call it with the steps done so far; without, to end the line
+function tperf.progress(total, label) end
+
+---Carries uncertain inputs through a question: asks it at samples x (inputs + 2) points, and at two more for
+---each input.
+---@param given tperf.propagate.request
+---@return table record mean, deviation, low, median, high   of the figure; nine tenths lie from low to high quantiles   { { q, value } … } for 0.05, 0.25, 0.5, 0.75 and 0.95 tornado     { { input, from, to, low, high, base, swing } … }, the widest first: the figure with one input at its quantiles 0.05 (from) and 0.95 (to), the others at their medians shares      { { input, share, total } … }: parts of the variance, by the input alone and with its interactions samples     number of points that the quantiles are of; refused: how many were refused, and reason: the first
+function tperf.propagate(given) end
+
+---Reads a file of data: .csv, .json, .yaml (.yml) or .toml. A script in the sandbox reads it as it reads any file, and
+---the manifest of a run lists it.
+---@param path string
+---@return any value      of .csv: rows by column, with numbers in columns that have nothing but numbers and gaps (007 and 0x10 are texts), and nil for empty fields; of others: their content, JSON's null as nil
+---@return string[]? columns  of .csv: their names, in the file's order
+function tperf.read(path) end
 
 tperf.report = {}
 
@@ -2306,13 +2362,15 @@ function tperf.report.present(rows, wanted) end
 ---@param options? table as for report.text
 function tperf.report.print(rows, wanted, options) end
 
----Queries a SQLite database, such as the cache of a sweep, whose table `points` has a row for each finished point.
----@param path string the file
----@param sql string one SELECT statement
+---Queries rows, or a SQLite database such as the cache of a sweep, whose table `points` has a row for each finished
+---point. Besides SQLite's own functions: quantile(x, q), linear between neighbours as numpy's default, and stddev(x),
+---of a sample.
+---@param from table[]|table<string, table[]>|string rows, the table `rows`; several lists of rows, each the table of its name; or a file. Fields of tables in rows are columns by path: "memory.total"
+---@param sql string one SELECT statement, with GROUP BY, JOIN and so on
 ---@param ... number|string|boolean|nil a value for each "?" in it
 ---@return table[] rows     by column name; true and false are 1 and 0
 ---@return string[] columns the column names, in the order of the SELECT
-function tperf.report.query(path, sql, ...) end
+function tperf.report.query(from, sql, ...) end
 
 ---Writes rows into a file: .csv, .json, .md, .txt or .html.
 ---@param path string
@@ -2485,6 +2543,11 @@ function tperf.system(value) end
 ---@return tperf.configuration configuration
 ---@return tperf.timeline? timeline  of the simulation
 function tperf.train(given) end
+
+---An input that is known within bounds, for tperf.propagate.
+---@param given tperf.uncertain.request
+---@return table
+function tperf.uncertain(given) end
 
 tperf.units = {}
 

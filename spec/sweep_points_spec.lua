@@ -135,6 +135,15 @@ describe("tperf.logspace", function()
   end)
 end)
 
+describe("tperf.linspace", function()
+  it("has exact integers and the nearest decimals", function()
+    local values = tperf.linspace(1, 1000, 1000).values
+    for i = 1, 1000 do assert.equal(i, values[i]) end
+    assert.same({ 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1 }, tperf.linspace(0, 1, 11).values)
+    assert.same({ -1e308, 0, 1e308 }, tperf.linspace(-1e308, 1e308, 3).values)
+  end)
+end)
+
 describe("the cache of a function's points", function()
   it("says so if the script or its arguments have changed under an old key", function()
     local folder = program.folder()

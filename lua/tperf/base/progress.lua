@@ -1,5 +1,7 @@
 --- A progress line on standard error, with the time left. It shows only on a terminal, and only after half a second.
+local check = require "tperf.base.check"
 local core = require "tperf.core"
+local wording = require "tperf.base.wording"
 
 local progress = {}
 
@@ -34,6 +36,26 @@ function progress.start(label)
       part = ("%3.0f %%%s"):format(100 * done / total, time_left(now - start, done, total))
     end
     io.stderr:write("\r", label, " ", part, "\27[K")
+  end
+end
+
+--- A progress line for a loop of one's own, on standard error, with the time left; where that is no terminal it shows
+--- nothing.
+---@param total integer  steps of the loop
+---@param label? string  before the line ("tperf")
+---@return fun(done?: integer)  call it with the steps done so far; without, to end the line
+function progress.own(total, label)
+  if type(total) ~= "number" or total <= 0 then
+    check.fail("tperf.progress needs the number of steps, got %s", check.show(total))
+  end
+  if label ~= nil and type(label) ~= "string" then
+    check.fail("tperf.progress: the label must be a text, got %s", check.show(label))
+  end
+  local show = progress.start(wording.visible(label or "tperf"))
+  return function(done)
+    if done == nil then return show() end
+    if type(done) ~= "number" then check.fail("tperf.progress: steps are a number, got %s", check.show(done)) end
+    show(math.max(done, 1e-9), total)
   end
 end
 

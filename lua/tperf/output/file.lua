@@ -4,6 +4,19 @@ local core = require "tperf.core"
 
 local output = {}
 
+local MISSING <const> = "No such file or directory"
+
+--- What f() returns; again, once the folders of a path are made, if they were missing.
+---@param path string
+---@param f fun(): any, string?, ...
+function output.in_folder(path, f)
+  local value, message, code = f()
+  local folder = not value and type(message) == "string" and message:find(MISSING, 1, true)
+    and path:match "^(.*[^/])/+[^/]+$"
+  if not folder or not pcall(output.make_folder, folder) then return value, message, code end
+  return f()
+end
+
 --- Raises if a file of that name could not be written. Call it before the work whose result goes there.
 ---@param path string
 function output.check(path)
@@ -21,7 +34,7 @@ function output.write(path, content, what)
     check.fail("%scannot write %s: the name of a file is needed", what, check.show(path))
   end
   -- Looked up at each call, because the sandbox replaces it with one that writes only below the output folder.
-  local ok, message = core.file.write(path, content)
+  local ok, message = output.in_folder(path, function() return core.file.write(path, content) end)
   if not ok then check.fail("%s%s", what, message) end
 end
 

@@ -1,6 +1,7 @@
 --- Sandboxed versions of the standard functions that open files: host.input reads regular files, host.output writes
 -- new files and the script's own.
 local check = require "tperf.base.check"
+local in_folder = require "tperf.output.file".in_folder
 local source = require "tperf.cli.sandbox.source"
 
 local files = {}
@@ -46,7 +47,9 @@ function files.io(host)
   for name, value in pairs(io) do library[name] = value end
   library.popen, library.tmpfile = unavailable "io.popen", unavailable "io.tmpfile"
   local read_from = host.input.open
-  local function write_to(path, mode) return raise_refusal(host.output.open(path, mode)) end
+  local function write_to(path, mode)
+    return raise_refusal(in_folder(path, function() return host.output.open(path, mode) end))
+  end
   function library.open(path, mode)
     path, mode = text("open", 1, path), mode_of(mode == nil and "r" or mode)
     if mode == "r" or mode == "rb" then return read_from(path) end

@@ -3,6 +3,7 @@
 -- kernels are cut for. Rates and other sizes are its own.
 local next, type = next, type
 local check = require "tperf.base.check"
+local frozen = require "tperf.base.object.frozen"
 
 local borrowed = {}
 
@@ -36,11 +37,18 @@ local function filled(own, others, depth, of)
   return result
 end
 
+local function copied(record)
+  record = frozen.plain(record) -- a part of another system
+  if type(record) ~= "table" then return record end
+  local result = {}
+  for key, value in next, record do result[key] = value end
+  return result
+end
+
 -- A copy of a record with the fields named in `fields` filled from another; anything else stays for the check.
 local function with(record, name, others, fields, of)
-  if type(record) ~= "table" or type(record[name]) ~= "table" then return end
-  local result = {}
-  for key, value in next, record[name] do result[key] = value end
+  local result = copied(type(record) == "table" and record[name])
+  if type(result) ~= "table" then return end
   for key, depth in next, fields do result[key] = filled(result[key], others[key], depth, of) end
   record[name] = result
 end
@@ -64,13 +72,6 @@ local function fill_link(network, name, of, system)
   local link = type(network) == "table" and type(network[name]) == "table" and network[name]
   if link and type(link.curves_of) == "string" then of = link.curves_of end
   if link and of and of ~= NONE then with(network, name, lender(of, system).network[name], LINK, of) end
-end
-
-local function copied(record)
-  if type(record) ~= "table" then return record end
-  local result = {}
-  for key, value in next, record do result[key] = value end
-  return result
 end
 
 --- The content of a system file with its missing curves.

@@ -8,7 +8,7 @@ local vary = require "tperf.question.sweep.vary"
 local WHAT <const> = "tperf.sweep"
 
 local own_fields = { run = true, cache = true, key = true, fields = true, each = true, progress = true,
-  on_error = true }
+  on_error = true, estimate = true }
 
 local DEEPEST <const>, MOST_FIELDS <const> = 30, 1 << 20
 
@@ -93,6 +93,7 @@ end
 ---  each       function(row): called with each row, in the order of the points, which is then dropped: for writing
 ---             millions of rows to a file. The sweep returns no rows then
 ---  progress   false: no progress line
+---  estimate   true: asks some points first, evenly spread, and says on standard error how long all of them will take
 ---  on_error   "stop" (default): the first error ends the sweep, and names its point; "row": it becomes the row's
 ---             `error`, with feasible = false, and the sweep goes on. Errors are not kept in a cache
 ---@return table[] rows  one per point: each varied argument under its short name (the last part of its path, or `as`),
@@ -109,7 +110,7 @@ local function sweep(given)
     run = o.run, points = points, paths = paths, names = names, fixed = o.fixed,
     build = point.builder(o.fixed, paths),
     cache = o.cache, key = o.key, fields = o.fields, each = o.each, quiet = o.progress == false,
-    on_error = o.on_error,
+    on_error = o.on_error, estimate = o.estimate,
   }
   rows.units = point.units(paths, names, lists.of(points))
   return rows

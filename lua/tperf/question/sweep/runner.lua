@@ -15,6 +15,7 @@ local rows = require "tperf.question.sweep.row"
 local search = require "tperf.question.search"
 local spread = require "tperf.question.sweep.spread"
 local train = require "tperf.question.train"
+local units = require "tperf.base.units"
 
 local WHAT <const> = "tperf.sweep"
 local QUESTIONS_AT_ONCE <const> = 208 -- in one search: a fraction of a second, so that progress and cache keep up
@@ -239,6 +240,21 @@ local function new_sweep(job, run, cache)
   return sweep
 end
 
+local TRIED <const> = 8 -- points of an estimate
+
+-- Says how long the sweep will take, from points of which nothing is kept.
+local function estimate(sweep)
+  local start, tried = core.clock(), math.min(TRIED, sweep.total)
+  for k = 1, tried do
+    local ok, args = pcall(refusal.attempt, sweep.job.build, sweep.job.points[1 + (k - 1) * sweep.total // tried])
+    if ok and args then pcall(sweep.run, sweep.own and own.copy(args) or args) end
+    if core.search.pending() then return end
+  end
+  local each = (core.clock() - start) / tried
+  io.stderr:write(("tperf: %s: %d points will take about %s, %s each\n"):format(WHAT, sweep.total,
+    units.format(each * sweep.total, "s", 2), units.format(each, "s", 2)))
+end
+
 -- Says which varied fields have no effect, such as a rate that a curve of measurements replaces.
 local function tell_idle(job, found)
   for _, path in ipairs(own.idle(found, lists.of(job.points), job.names)) do
@@ -252,6 +268,7 @@ function runner.run(job)
   local run = check_job(job)
   local cache <close> = open_cache(job, run)
   local sweep = new_sweep(job, run, cache)
+  if job.estimate then estimate(sweep) end
   local complete = (sweep.searched and run_searches or run_each)(sweep)
   sweep.stop_showing()
   if not complete then

@@ -7,6 +7,7 @@ local cache_file = require "tperf.question.sweep.cache_file"
 local check = require "tperf.base.check"
 local columns = require "tperf.question.sweep.columns"
 local core = require "tperf.core"
+local in_folder = require "tperf.output.file".in_folder
 
 local WHAT <const> = "tperf.sweep"
 local BUILD <const> = ("%s (build %s)"):format(core.version, core.sources)
@@ -45,7 +46,7 @@ end
 
 -- Makes the file if it is missing.
 local function make(self)
-  local place, message = core.file.keep(self.path, cache_file.empty())
+  local place, message = in_folder(self.path, function() return core.file.keep(self.path, cache_file.empty()) end)
   if not place and message:find "File exists$" then
     check.fail("%s: the cache '%s' is missing, but '%s-wal', '-shm' or '-journal' is there, which SQLite would take "
       .. "for a part of it: move it away, or name another cache", WHAT, self.path, self.path)

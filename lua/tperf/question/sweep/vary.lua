@@ -58,7 +58,10 @@ end
 ---@param b number
 ---@param n integer
 function vary.linspace(a, b, n)
-  return space("tperf.linspace", a, b, n, function(t) return a + t * (b - a) end)
+  return space("tperf.linspace", a, b, n, function(t, i)
+    local value = (a * (n - 1.0 - i) + b * i) / (n - 1.0) -- exact where the value is: 64, not 63.99999999999999
+    return value - value == 0 and value or a + t * (b - a)
+  end)
 end
 
 local ROUNDING <const> = 2.0 ^ -49 -- of a power, as a part of it
