@@ -6,14 +6,15 @@ local output = {}
 
 local MISSING <const> = "No such file or directory"
 
---- What f() returns; again, once the folders of a path are made, if they were missing.
+--- What f() returns; again, once the folders of a path are made, if they were missing. Those of an absolute path are
+--- the user's: they must be there.
 ---@param path string
 ---@param f fun(): any, string?, ...
 function output.in_folder(path, f)
   local value, message, code = f()
   local folder = not value and type(message) == "string" and message:find(MISSING, 1, true)
     and path:match "^(.*[^/])/+[^/]+$"
-  if not folder or not pcall(output.make_folder, folder) then return value, message, code end
+  if not folder or folder:sub(1, 1) == "/" or not pcall(output.make_folder, folder) then return value, message, code end
   return f()
 end
 
