@@ -854,7 +854,9 @@
 ---@field microbatches integer micro-batches of an iteration
 ---@field group_size? integer micro-batches of a group, for schedules that interleave
 ---@field times? table { forward=, backward=, backward_input=, backward_weight=, overlapped= }: each a number, or a list or map by stage; any unit
----@field p2p? number time between the end of a pass and its neighbour's start
+---@field p2p? any time between the end of a pass and its neighbour's start; by link: a list of those of neighbouring devices (the i-th of i and i + 1, the last of the last and the first device), or p2p[from][to]. An order then sees the mean
+---@field microbatch_scale? any factors of times and memory by micro-batch, for unequal micro-batches and slices of sequences: a list, or { forward=, backward=, backward_input=, backward_weight=, memory= } of lists
+---@field speed? any factors of the devices' speed, a list; 0.5: its passes take twice as long. The orders that are planned (zb_auto, zbv …) are planned for equal micro-batches and devices
 ---@field memory? table { forward >= 0, backward_input <= 0, backward_weight <= 0 }: the change that a pass leaves behind; by default 1 from a forward pass to its (weight) backward pass
 ---@field passing? table { forward, backward }: memory that lives on the device only while the pass runs
 ---@field memory_limit? any limit of every device, or a list by device

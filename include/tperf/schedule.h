@@ -73,6 +73,11 @@ typedef struct tperf_schedule_costs {
     const double *passing[TPERF_PASS_COUNT];
     const double *ready; // [devices] when each device can begin; NULL: at 0
     double p2p;          // from the end of a stage's pass to its neighbour's start
+    // Factors; NULL: 1. The planners below do not read them.
+    const double *scale[TPERF_PASS_COUNT]; // [microbatches] of a pass's time
+    const double *memory_scale;            // [microbatches] of memory, kept and live
+    const double *speed;                   // [devices] of a device's work in a second
+    const double *links; // [from * devices + to] in place of p2p; NaN: not given; NULL: p2p
 } tperf_schedule_costs;
 
 // Greedily planned orders, for an empty order. They read p2p and the costs of a forward, an input gradient and a weight

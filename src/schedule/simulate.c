@@ -20,6 +20,17 @@ typedef struct simulation {
     tperf_error *error;
 } simulation;
 
+// Seconds from the end of a pass on one device until its result is on another.
+static double transfer(const simulation *sim, int32_t from, int32_t to) {
+    const double *links = sim->costs->links;
+    if (!links) return sim->costs->p2p;
+    return from == to ? 0.0 : links[(int64_t)from * sim->order->devices + to];
+}
+
+static double factor(const double *factors, int32_t at) {
+    return factors ? factors[at] : 1.0;
+}
+
 // An op's dependency besides its queue; producer < 0: none.
 typedef struct dependency {
     int32_t op, device;
@@ -42,38 +53,61 @@ static dependency data_dependency(const simulation *sim, const tperf_order_op *o
     return (dependency){
         .op = op->pass == TPERF_FORWARD ? cell->forward : cell->backward,
         .device = cell->device,
-        .gap = local && !sim->rules->latency_within_device ? 0.0 : sim->costs->p2p,
+        .gap =
+            local && !sim->rules->latency_within_device ? 0.0 : transfer(sim, cell->device, device),
     };
 }
 
-// Whether the neighbour that receives this op's result runs its pass outside a pair.
-static bool has_plain_receiver(const simulation *sim, const tperf_order_op *op) {
-    if (op->pass == TPERF_BACKWARD_WEIGHT) return false;
+// The device that receives this op's result if it runs its pass outside a pair; else -1.
+static int32_t plain_receiver(const simulation *sim, const tperf_order_op *op) {
+    if (op->pass == TPERF_BACKWARD_WEIGHT) return -1;
     bool forward = op->pass == TPERF_FORWARD;
-    if (op->stage == (forward ? sim->order->stages - 1 : 0)) return false;
+    if (op->stage == (forward ? sim->order->stages - 1 : 0)) return -1;
     const tperf_cell *cell = tperf_cell_at(sim->timeline, sim->order,
                                            forward ? op->stage + 1 : op->stage - 1, op->microbatch);
     int32_t number = forward ? cell->forward : cell->backward;
-    return tperf_op_at(sim->timeline, sim->order, cell->device, number)->pairing == TPERF_ALONE;
+    bool plain =
+        tperf_op_at(sim->timeline, sim->order, cell->device, number)->pairing == TPERF_ALONE;
+    return plain ? cell->device : -1;
 }
 
 // With blocking sends, the transfer separates two consecutive passes of the same kind and stage; where the kind
 // changes, send and receive are combined and overlap with compute.
 static double send_gap(const simulation *sim, const tperf_order_op *before,
-                       const tperf_order_op *op) {
+                       const tperf_order_op *op, int32_t device) {
     if (!sim->rules->blocking_send) return 0.0;
     bool alike = before->pairing == TPERF_ALONE && op->pairing == TPERF_ALONE &&
                  (before->pass == TPERF_FORWARD) == (op->pass == TPERF_FORWARD) &&
                  before->stage == op->stage;
-    return alike && has_plain_receiver(sim, before) ? sim->costs->p2p : 0.0;
+    int32_t receiver = alike ? plain_receiver(sim, before) : -1;
+    return receiver >= 0 ? transfer(sim, device, receiver) : 0.0;
 }
 
-static double pair_time(const simulation *sim, int32_t forward_stage, int32_t backward_stage) {
+static double pair_time(const simulation *sim, const tperf_order_op *forward,
+                        const tperf_order_op *backward) {
     const tperf_schedule_costs *costs = sim->costs;
-    if (sim->rules->pair_by_forward_stage) backward_stage = forward_stage;
+    int32_t backward_stage = sim->rules->pair_by_forward_stage ? forward->stage : backward->stage;
+    double f = factor(costs->scale[TPERF_FORWARD], forward->microbatch),
+           b = factor(costs->scale[TPERF_BACKWARD], backward->microbatch);
     if (costs->overlapped)
-        return 0.5 * (costs->overlapped[forward_stage] + costs->overlapped[backward_stage]);
-    return costs->time[TPERF_FORWARD][forward_stage] + costs->time[TPERF_BACKWARD][backward_stage];
+        return 0.5 *
+               (f * costs->overlapped[forward->stage] + b * costs->overlapped[backward_stage]);
+    return f * costs->time[TPERF_FORWARD][forward->stage] +
+           b * costs->time[TPERF_BACKWARD][backward_stage];
+}
+
+// Seconds of an entry of a queue, one op or a pair.
+static double entry_time(const simulation *sim, const tperf_order_op *op, int32_t device) {
+    const tperf_schedule_costs *costs = sim->costs;
+    double time = op->pairing == TPERF_ALONE ? costs->time[op->pass][op->stage] *
+                                                   factor(costs->scale[op->pass], op->microbatch)
+                                             : pair_time(sim, op, op + 1);
+    return time / factor(costs->speed, device);
+}
+
+static tperf_status no_link(const simulation *sim, int32_t from, int32_t to) {
+    return tperf_error_set(sim->error, TPERF_INVALID,
+                           "'p2p' has no time from device %d to device %d", from + 1, to + 1);
 }
 
 static tperf_status no_time(const simulation *sim, const tperf_order_op *op) {
@@ -107,14 +141,14 @@ static tperf_status run_entry(simulation *sim, int32_t device, bool *waits) {
             return TPERF_OK;
         }
         double ready = timeline->stop[need.op] + need.gap;
+        if (isnan(need.gap)) return no_link(sim, need.device, device);
         if (ready > start) start = ready;
     }
     if (number > timeline->first[device]) {
-        double ready = timeline->stop[number - 1] + send_gap(sim, op - 1, op);
+        double ready = timeline->stop[number - 1] + send_gap(sim, op - 1, op, device);
         if (ready > start) start = ready;
     }
-    double time =
-        size == 1 ? sim->costs->time[op->pass][op->stage] : pair_time(sim, op->stage, op[1].stage);
+    double time = entry_time(sim, op, device);
     if (isnan(time)) return no_time(sim, op);
     for (int32_t i = 0; i < size; i++) {
         timeline->start[number + i] = start;

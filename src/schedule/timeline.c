@@ -31,8 +31,14 @@ static tperf_status reserve(tperf_timeline *timeline, const tperf_order *order,
                            (long long)order->count);
 }
 
+static double memory_of(const tperf_schedule_costs *costs, const double *of_stage,
+                        const tperf_order_op *op) {
+    double scale = costs->memory_scale ? costs->memory_scale[op->microbatch] : 1.0;
+    return scale * of_stage[op->stage];
+}
+
 static double passing_of(const tperf_schedule_costs *costs, const tperf_order_op *op) {
-    return costs->passing[op->pass] ? costs->passing[op->pass][op->stage] : 0.0;
+    return costs->passing[op->pass] ? memory_of(costs, costs->passing[op->pass], op) : 0.0;
 }
 
 // The memory of a device while an entry of its queue (one op or a pair) runs, from `level` before it: a forward takes
@@ -41,7 +47,7 @@ static double level_during(const tperf_schedule_costs *costs, const tperf_order_
                            double level) {
     double passing = 0.0;
     for (int i = 0; i < (op->pairing == TPERF_ALONE ? 1 : 2); i++) {
-        level += fmax(costs->memory[op[i].pass][op[i].stage], 0.0);
+        level += fmax(memory_of(costs, costs->memory[op[i].pass], &op[i]), 0.0);
         passing = fmax(passing, passing_of(costs, &op[i]));
     }
     return level + passing;
@@ -68,12 +74,21 @@ static void summarize_device(tperf_timeline *timeline, const tperf_order *order,
                 summary->fullest_op = i;
             }
         }
-        memory += costs->memory[op->pass][op->stage];
+        memory += memory_of(costs, costs->memory[op->pass], op);
         if (op->pass == TPERF_FORWARD) activations++;
         if (op->pass == TPERF_BACKWARD || op->pass == TPERF_BACKWARD_WEIGHT) activations--;
         if (memory > summary->peak_memory) summary->peak_memory = memory;
         if (activations > summary->peak_activations) summary->peak_activations = activations;
     }
+}
+
+static double mean_scale(const tperf_schedule_costs *costs, const tperf_order *order,
+                         tperf_pass_kind pass) {
+    if (!costs->scale[pass]) return 1.0;
+    double sum = 0.0;
+    for (int32_t m = 0; m < order->microbatches; m++)
+        sum += costs->scale[pass][m];
+    return sum / order->microbatches;
 }
 
 // All the work divided evenly: as it ran, with overlapped passes counted once, or as the rules say.
@@ -82,8 +97,8 @@ static double ideal_time(const tperf_timeline *timeline, const tperf_order *orde
     double work = 0.0;
     if (rules->ideal_by_whole_backward) {
         for (int32_t s = 0; s < order->stages; s++) {
-            work += costs->time[TPERF_FORWARD][s];
-            work += costs->time[TPERF_BACKWARD][s];
+            work += costs->time[TPERF_FORWARD][s] * mean_scale(costs, order, TPERF_FORWARD);
+            work += costs->time[TPERF_BACKWARD][s] * mean_scale(costs, order, TPERF_BACKWARD);
         }
         return work * order->microbatches / order->devices;
     }

@@ -47,7 +47,13 @@ end
 --   group_size    micro-batches of a group, for schedules that interleave
 --   times         { forward=, backward=, backward_input=, backward_weight=, overlapped= }: each a number, or a
 --                 list or map by stage; any unit
---   p2p           time between the end of a pass and its neighbour's start
+--   p2p           time between the end of a pass and its neighbour's start; by link: a list of those of neighbouring
+--                 devices (the i-th of i and i + 1, the last of the last and the first device), or p2p[from][to]. An
+--                 order then sees the mean
+--   microbatch_scale  factors of times and memory by micro-batch, for unequal micro-batches and slices of sequences: a
+--                 list, or { forward=, backward=, backward_input=, backward_weight=, memory= } of lists
+--   speed         factors of the devices' speed, a list; 0.5: its passes take twice as long. The orders that are
+--                 planned (zb_auto, zbv …) are planned for equal micro-batches and devices
 --   memory        { forward >= 0, backward_input <= 0, backward_weight <= 0 }: the change that a pass leaves behind; by
 --                 default 1 from a forward pass to its (weight) backward pass
 --   passing       { forward, backward }: memory that lives on the device only while the pass runs

@@ -54,6 +54,7 @@ function timeline.new(s, functions, summary)
   t.schedule, t.devices, t.stages, t.microbatches = s.schedule, s.devices, s.stages, s.microbatches
   t.units = {}
   t.memory_change, t.passing, t.at, t.find = s.memory, s.passing, functions.at, functions.find
+  t.memory_scale = s.factors and s.factors.memory
   if t.makespan == 0 then check.fail("tperf.schedule: all times are 0: there is nothing to simulate") end
   t.bubble_rate = bubble_rate(t, s.rules)
   if t.bubble_rate == math.huge then
@@ -139,7 +140,8 @@ end
 --- The temporary memory on a device while a pass runs.
 ---@param op table  as returned by timeline:queue
 function timeline:passing_of(op)
-  return self.passing and self.passing[op.type][op.stage] or 0.0
+  local scale = self.memory_scale and self.memory_scale[op.microbatch] or 1.0
+  return self.passing and scale * self.passing[op.type][op.stage] or 0.0
 end
 
 --- A device's memory over time: { { time, memory } … }, each entry the level from that time on. A forward pass
@@ -159,10 +161,12 @@ function timeline:memory(device)
     end
   end
   local at, passing, freed, i = self.at, 0.0, 0.0, 1
-  local pass, stage, _, start, stop, half = at(device, 1)
+  local pass, stage, microbatch, start, stop, half = at(device, 1)
   while pass do -- half of a pair: 1 forward, 2 backward
     local name = timeline.PASSES[pass + 1]
-    local change, own = self.memory_change[name][stage], self.passing and self.passing[name][stage] or 0.0
+    local scale = self.memory_scale and self.memory_scale[microbatch] or 1.0
+    local change = scale * self.memory_change[name][stage]
+    local own = self.passing and scale * self.passing[name][stage] or 0.0
     level, freed = level + math.max(change, 0.0), freed + math.min(change, 0.0)
     passing = half == 2 and math.max(passing, own) or own
     if half ~= 1 then
@@ -173,7 +177,7 @@ function timeline:memory(device)
       passing = own
     end
     i = i + 1
-    pass, stage, _, start, stop, half = at(device, i)
+    pass, stage, microbatch, start, stop, half = at(device, i)
   end
   return series
 end

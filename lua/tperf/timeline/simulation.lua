@@ -9,6 +9,18 @@ local timeline = require "tperf.timeline"
 
 local simulation = {}
 
+local optional_number = check.number { min = 0, optional = true }
+
+local function number_or_table(value, path)
+  if type(value) == "table" then return value end
+  return optional_number(value, path)
+end
+
+local function optional_table(value, path)
+  if value == nil or type(value) == "table" then return value end
+  return nil, ("'%s' must be a table, got %s"):format(path, check.show(value)), path
+end
+
 local SCHEMA = {
   times = check.record_of({
     forward = costs.by_stage { min = 0 },
@@ -17,7 +29,9 @@ local SCHEMA = {
     backward_weight = costs.by_stage { min = 0 },
     overlapped = costs.by_stage { min = 0 },
   }, { default = {} }),
-  p2p = check.number { min = 0, optional = true },
+  p2p = number_or_table,
+  microbatch_scale = optional_table,
+  speed = optional_table,
   memory = check.record_of({
     forward = costs.by_stage { min = 0 },
     backward_input = costs.by_stage { max = 0 },

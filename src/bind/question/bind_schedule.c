@@ -222,12 +222,28 @@ static int plan(lua_State *L) {
     return 1;
 }
 
-// simulate(times, memory, p2p, rules, passing) -> summary, or nil and a message. times, memory and passing: lists by
-// stage of the pass names. Optional: times.overlapped; times.ready, a list by device; passing.
+// Reads argument 6 of simulate: { scale = { pass = list by micro-batch }, memory = list by micro-batch, speed = list by
+// device, links = list by from * devices + to }, each optional.
+static void read_factors(lua_State *L, const schedule *s, tperf_schedule_costs *costs) {
+    luaL_checkstack(L, TPERF_PASS_COUNT + 4, NULL);
+    costs->memory_scale = check_list(L, 6, "memory", s->order.microbatches);
+    costs->speed = check_list(L, 6, "speed", s->order.devices);
+    if (tperf_bind_raw_field(L, 6, "links") == LUA_TTABLE) {
+        luaL_argcheck(L, s->order.devices < 1 << 15, 6, "too many devices for links of their own");
+        costs->links = push_list(L, -1, s->order.devices * s->order.devices);
+    }
+    if (tperf_bind_raw_field(L, 6, "scale") != LUA_TTABLE) return;
+    int scale = lua_gettop(L);
+    for (int pass = 0; pass < TPERF_PASS_COUNT; pass++)
+        costs->scale[pass] = check_list(L, scale, pass_names[pass], s->order.microbatches);
+}
+
+// simulate(times, memory, p2p, rules, passing, factors) -> summary, or nil and a message. times, memory and passing: lists
+// by stage of the pass names. Optional: times.overlapped; times.ready, a list by device; passing; factors.
 static int simulate(lua_State *L) {
     schedule *s = fillable(L);
     luaL_checktype(L, 4, LUA_TTABLE);
-    lua_settop(L, 5);
+    lua_settop(L, 6);
     tperf_schedule_costs costs = check_costs(L, s);
     tperf_schedule_rules rules = {
         .latency_within_device = get_flag(L, 4, "latency_within_device"),
@@ -241,6 +257,7 @@ static int simulate(lua_State *L) {
     costs.ready = check_list(L, 1, "ready", s->order.devices);
     for (int pass = 0; pass < TPERF_PASS_COUNT && lua_istable(L, 5); pass++)
         costs.passing[pass] = check_list(L, 5, pass_names[pass], s->order.stages);
+    if (lua_istable(L, 6)) read_factors(L, s, &costs);
     tperf_error error;
     tperf_status status;
     bool tried = false;

@@ -140,6 +140,91 @@ function costs.passing(passing, stages)
   return { forward = expand "forward", backward = backward, backward_input = backward, backward_weight = backward }
 end
 
+local SCALED <const> = { memory = true }
+for _, pass in ipairs(PASSES) do SCALED[pass] = true end
+
+-- A list of one positive number for each micro-batch or device.
+local function factors(value, name, count, what)
+  if #value ~= count then
+    refuse("'%s' has %d numbers, and there are %d %s", name, #value, count, what)
+  end
+  for i, number in ipairs(value) do
+    if type(number) ~= "number" or not (number > 0) or number == math.huge then
+      refuse("'%s[%d]' must be a number above 0, got %s", name, i, check.show(number))
+    end
+  end
+  return value
+end
+
+--- The factors of passes' times and of memory by micro-batch: a list for all of them, or lists by pass and of memory, of
+--- which those of backward hold for its halves.
+---@param given table
+---@param microbatches integer
+---@return table { scale = lists by pass, memory = list or nil }
+function costs.scales(given, microbatches)
+  local name = "microbatch_scale"
+  if given[1] ~= nil then
+    local list = factors(given, name, microbatches, "micro-batches")
+    return { scale = { forward = list, backward = list, backward_input = list, backward_weight = list }, memory = list }
+  end
+  local scale, memory = {}, nil
+  for key, value in pairs(given) do
+    if not SCALED[key] then
+      refuse("unknown field '%s.%s'%s", name, tostring(key), check.suggest(key, check.names(SCALED)))
+    end
+    if type(value) ~= "table" then refuse("'%s.%s' must be a list, got %s", name, key, check.show(value)) end
+    local list = factors(value, name .. "." .. key, microbatches, "micro-batches")
+    if key == "memory" then memory = list else scale[key] = list end
+  end
+  scale.backward_input = scale.backward_input or scale.backward
+  scale.backward_weight = scale.backward_weight or scale.backward
+  return { scale = scale, memory = memory }
+end
+
+--- The speeds of devices.
+function costs.speeds(given, devices) return factors(given, "speed", devices, "devices") end
+
+local function link(value, name)
+  if type(value) ~= "number" or not (value >= 0) or value == math.huge then
+    refuse("'%s' must be a number of at least 0, got %s", name, check.show(value))
+  end
+  return value
+end
+
+--- Times by link: of neighbouring devices (the i-th of i and i + 1, the last one of the last and the first), or by both
+--- devices. Returns a list by (from - 1) * devices + to, false where none is given, and the mean.
+---@param given table
+---@param devices integer
+---@return (number|false)[] links
+---@return number mean
+function costs.links(given, devices)
+  local links, sum, count = {}, 0, 0
+  for i = 1, devices * devices do links[i] = false end
+  local function set(from, to, value)
+    links[(from - 1) * devices + to], sum, count = value, sum + value, count + 1
+  end
+  if #given > devices then refuse("'p2p[%d]': there are only %d devices", #given, devices) end
+  for i, value in pairs(given) do
+    if math.type(i) ~= "integer" or i < 1 or i > devices then
+      refuse("'p2p' is by device: the key %s is not one of %d", check.show(i), devices)
+    end
+    if type(value) == "table" then
+      for to, time in pairs(value) do
+        if math.type(to) ~= "integer" or to < 1 or to > devices then
+          refuse("'p2p[%d]' is by device: the key %s is not one of %d", i, check.show(to), devices)
+        end
+        if to ~= i then set(i, to, link(time, ("p2p[%d][%d]"):format(i, to))) end
+      end
+    else
+      local other = i % devices + 1
+      link(value, ("p2p[%d]"):format(i))
+      if other ~= i then set(i, other, value) end
+      if other ~= i and not (devices == 2 and i == 2) then set(other, i, value) end
+    end
+  end
+  return links, count > 0 and sum / count or 0.0
+end
+
 --- The maximum of a list of any length.
 function costs.most(list)
   local most = list[1]

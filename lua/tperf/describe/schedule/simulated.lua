@@ -16,6 +16,9 @@ local function prepare(s, definition)
   if not functions then refuse("%s", message) end
   s.times = costs.times(s.times, s.stages, s.rules)
   s.memory, s.passing = costs.memory(s.memory, s.stages), costs.passing(s.passing, s.stages)
+  s.factors = s.microbatch_scale and costs.scales(s.microbatch_scale, s.microbatches) or {}
+  s.factors.speed = s.speed and costs.speeds(s.speed, s.devices)
+  if type(s.p2p) == "table" then s.factors.links, s.p2p = costs.links(s.p2p, s.devices) end
   s.p2p = s.p2p or s.rules.p2p
   s.times.ready = s.ready and costs.expand(s.ready, "ready", s.devices, "device")
   if s.memory_limit then s.memory_limit = costs.expand(s.memory_limit, "memory_limit", s.devices, "device") end
@@ -46,7 +49,7 @@ end
 return function(s, definition)
   local functions = prepare(s, definition)
   fill(s, definition, functions)
-  local summary, message = functions.simulate(s.times, s.memory, s.p2p, s.rules, s.passing)
+  local summary, message = functions.simulate(s.times, s.memory, s.p2p, s.rules, s.passing, s.factors)
   if not summary then
     local remedy = definition.remedy and message:find "^deadlock" and "; " .. definition.remedy(s) or ""
     refuse("%s: %s%s", s.schedule, message, remedy)
