@@ -22,6 +22,7 @@ local in_options = require "tperf.cli.ask.in_options"
 local data_files = require "tperf.cli.answer.data_files"
 local options = require "tperf.input.options"
 local outputs = require "tperf.cli.outputs"
+local required = require "tperf.base.lazy".module "tperf.cli.sandbox.required"
 local screen = require "tperf.cli.screen"
 local wording = require "tperf.base.wording"
 
@@ -55,6 +56,9 @@ return function(host, arguments)
   end
   name = ALIASES[name] or name
   if not RUNS_SCRIPTS[name] then screen.install() end
+  for _, argument in ipairs(arguments) do
+    if argument:find "^%-%-require" then required.run(name, arguments, host) break end
+  end
   local command = commands.find(name)
   if not command then
     return wrong(nil, ("unknown command '%s'%s"):format(name, check.suggest(name, commands.names())))

@@ -156,7 +156,7 @@ local function factors(value, name, count, what)
   return value
 end
 
---- The factors of passes' times and of memory by micro-batch: a list for all of them, or lists by pass and of memory, of
+--- The factors of passes' times and of memory by micro-batch: a list for all, or lists by pass and of memory, of
 --- which those of backward hold for its halves.
 ---@param given table
 ---@param microbatches integer

@@ -3,6 +3,7 @@ local config_file = require "tperf.cli.ask.config_file"
 local options = require "tperf.input.options"
 local outputs = require "tperf.cli.outputs"
 local refusal = require "tperf.base.refusal"
+local required = require "tperf.cli.sandbox.required"
 local schedule = require "tperf.question.schedule"
 local output = require "tperf.output.file"
 
@@ -207,6 +208,7 @@ several schedules are named after them. A FILE of --config has options by their 
 also by stage (from 1), and `schedules`; the command line takes precedence:
   { schedules: [1f1b, zb_h1], devices: 4, microbatches: 16, times_per_stage: { f: [1, 2, 1, 1], b: 2 } }]],
   options = options.join({
+    required.option,
     { long = "devices", short = "d", value = "N", kind = "integer", min = 1, help = "devices in the pipeline" },
     { long = "microbatches", short = "m", value = "N", kind = "integer", min = 1,
       help = "micro-batches per iteration" },

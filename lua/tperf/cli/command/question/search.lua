@@ -1,6 +1,7 @@
 local check = require "tperf.base.check"
 local configuration = require "tperf.cli.ask.configuration"
 local costs = require "tperf.cli.answer.costs"
+local required = require "tperf.cli.sandbox.required"
 
 -- Whether some rows were ranked by another time than their own.
 local function reranked(rows)
@@ -80,6 +81,7 @@ An option that takes a list tries each of its values: --recompute none,full --ze
 The placement is how many GPUs of each axis share a fast domain (one NVLink switch). Nine tenths
 of comparable runs took a time between `from` and `to`.]],
   options = configuration.options(true, require "tperf.input.options".join({
+    required.option,
     { long = "top", short = "k", value = "K", kind = "integer", help = "how many to print (default 10)" },
     { long = "simulate", help = "rank by simulation of each candidate's schedule, pass by pass" },
     { long = "all", short = "a", help = "print every candidate, even those that do not fit" },

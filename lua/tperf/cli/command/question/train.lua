@@ -2,6 +2,7 @@ local beside = require "tperf.cli.beside"
 local catalogue = require "tperf.base.catalogue"
 local configuration = require "tperf.cli.ask.configuration"
 local costs = require "tperf.cli.answer.costs"
+local required = require "tperf.cli.sandbox.required"
 local fitted = require "tperf.cli.answer.fitted"
 local format = require "tperf.output.format"
 local parts = require "tperf.cli.answer.parts"
@@ -89,6 +90,7 @@ return {
 For example: tperf train gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --micro-batch 1
 Prints the breakdown of the iteration time and of the memory, by stage and by op.]],
   options = configuration.options(false, require "tperf.input.options".join({
+    required.option,
     { long = "explain", help = "also print the terms of the time, each a formula with its numbers" },
     { long = "simulate", value = "NAME", from = "schedules",
       help = "also simulate the pipeline (`tperf list schedules`)" },
