@@ -76,6 +76,13 @@ describe("a sweep over a function", function()
       system = "h100-sxm", global_batch = 8, tp = tperf.vary { 1, 0.5 }, progress = false })
   end)
 
+  it("shows all digits of a value that is no integer", function()
+    refuses("point 2 (tp = 7.9999999999999991): ", tperf.sweep, { run = tperf.train, model = "llama-3.1-8b",
+      system = "h100-sxm", global_batch = 8, tp = tperf.vary { 1, 7.9999999999999991 }, progress = false })
+    refuses("from 1 to 2147483648, got 7.9999999999999991", tperf.train, { model = "llama-3.1-8b", system = "h100-sxm",
+      global_batch = 8, tp = 7.9999999999999991 })
+  end)
+
   it("makes rows of errors if asked to", function()
     local rows = tperf.sweep { x = tperf.linspace(1, 10, 10), on_error = "row", progress = false, fields = { "y" },
       run = function(o) return o.x == 4 and error "broken" or { y = 2 * o.x } end }
@@ -121,6 +128,37 @@ describe("a changed field", function()
     assert.truthy(told(sweep:format("network.slow.chain", '{ "1 us", "1 ms" }')):find(
       "'system.network.slow.chain' changes no figure of these answers", 1, true))
     assert.equal("", told(sweep:format("network.fast.bandwidth", '{ "300 GB/s", "450 GB/s" }')))
+  end)
+end)
+
+describe("a sweep with errors", function()
+  -- TPERF_THOROUGH tries 10^5 points.
+  it("ends with the same bytes after three kills and in two processes", function()
+    local n = os.getenv "TPERF_THOROUGH" and 1000 or 40
+    local folder = program.folder()
+    program.write(folder .. "/s.lua", ([[
+      local tperf = require "tperf"
+      local file = io.open(arg[1] .. ".csv", "w")
+      tperf.sweep { key = "k", cache = arg[1] .. ".db", on_error = "row", progress = false,
+        x = tperf.linspace(1, %d, %d), y = tperf.linspace(1, 100, 100),
+        run = function(o)
+          if o.y == 100 then error "broken" end
+          if arg[2] and o.x * 100 + o.y >= tonumber(arg[2]) then while true do end end
+          return { z = o.x * o.y, w = o.x / o.y }
+        end,
+        each = function(row) file:write(("%%s,%%s,%%s,%%s,%%s\n"):format(row.x, row.y, row.z, row.w, row.error)) end }
+      file:close()]]):format(n, n))
+    assert.equal(0, program.shell("tperf run s.lua whole", folder).code)
+    for part = 1, 3 do -- stuck after a quarter, a half, three quarters
+      program.shell(("timeout -s KILL %d tperf run -P 2 s.lua part %d; true"):format(n > 100 and 60 or 4,
+        part * n * 100 // 4), folder)
+    end
+    assert.equal(0, program.shell("tperf run -P 2 s.lua part", folder).code)
+    local whole = program.slurp(folder .. "/whole.csv")
+    assert.equal(whole, program.slurp(folder .. "/part.csv"))
+    assert.equal(n, select(2, whole:gsub("broken", "")))
+    assert.truthy(whole:find("nil,nil,point 100 (x = 1, y = 100): broken\n", 1, true))
+    program.remove(folder)
   end)
 end)
 

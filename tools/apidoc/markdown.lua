@@ -1,4 +1,5 @@
 --- Writes docs/api.md, the reference.
+local comments = require "apidoc.comments"
 local records = require "apidoc.records"
 
 local HEAD = [[
@@ -67,13 +68,35 @@ local function join(lines)
   return table.concat(out, " ")
 end
 
+local FEWEST <const> = 4 -- fields of a result that get a table of their own
+
+-- A result: its type and words, and a table of its fields if the comment lists them line by line.
+local function result(tag)
+  local lead, rest = {}, {}
+  for _, line in ipairs(tag.lines) do table.insert((#rest > 0 or line:find "^ +%S") and rest or lead, line) end
+  local fields = comments.fields(rest)
+  if #fields < FEWEST or #comments.fields { rest[1] } == 0 then
+    return ("* returns `%s` %s"):format(tag.type, join(tag.lines))
+  end
+  local out = { ("* returns `%s` %s:"):format(tag.type, join(lead)), "", "| field | |", "|---|---|" }
+  for i, field in ipairs(fields) do
+    local last = fields[i - 1]
+    if last and last.text == field.text then -- several names of one line
+      out[#out] = out[#out]:gsub("^| (.-) |", ("| %%1, `%s` |"):format(field.name))
+    else
+      out[#out + 1] = ("| `%s` | %s |"):format(field.name, escape(field.text))
+    end
+  end
+  return table.concat(out, "\n") .. "\n"
+end
+
 local function tags(e)
   local out = {}
   for _, tag in ipairs(e.comment.tags) do
     if tag.tag == "param" and tag ~= e.request then
       out[#out + 1] = ("* `%s` `%s` %s"):format(tag.name, tag.type, join(tag.lines))
     elseif tag.tag == "return" then
-      out[#out + 1] = ("* returns `%s` %s"):format(tag.type, join(tag.lines))
+      out[#out + 1] = result(tag)
     end
   end
   return table.concat(out, "\n")

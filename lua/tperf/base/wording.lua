@@ -40,7 +40,11 @@ function wording.show(value)
   local kind = math.type(value) or type(value)
   if kind == "integer" or kind == "boolean" or kind == "nil" then return tostring(value) end
   if value ~= value then return "nan" end -- without a sign
-  if kind == "float" then return string.format("%.15g", value) end
+  if kind == "float" then
+    local text = string.format("%.15g", value)
+    -- all digits of what is no integer and would look like one: 7.9999999999999991
+    return math.tointeger(tonumber(text)) and tonumber(text) ~= value and string.format("%.17g", value) or text
+  end
   if kind ~= "string" then return "a " .. kind end
   local text = #value > 60 and value:sub(1, 57):gsub("[\xC2-\xF4][\x80-\xBF]*$", "") .. "..." or value
   return '"' .. wording.visible((text:gsub('["\\]', { ['"'] = "\\34", ["\\"] = "\\92" }))) .. '"'
