@@ -2313,6 +2313,12 @@ function tperf.report.html(rows, wanted, options) end
 ---@return string
 function tperf.report.json(rows, wanted, options) end
 
+---Rows as a LaTeX table: a tabular, for \input within a table or figure. It needs \usepackage{booktabs}.
+---@param rows table[]
+---@param wanted? (string|tperf.Column)[]
+---@return string
+function tperf.report.latex(rows, wanted) end
+
 ---The launch of a configuration: a shell script, TOML, YAML or a Python recipe, with comments for tperf's assumptions
 ---that the stack has no option for. Raises an error that names the axis if the stack cannot run the configuration.
 ---@param configuration table of tperf.search, tperf.train or tperf.infer
@@ -2374,7 +2380,7 @@ function tperf.report.print(rows, wanted, options) end
 ---@return string[] columns the column names, in the order of the SELECT
 function tperf.report.query(from, sql, ...) end
 
----Writes rows into a file: .csv, .json, .md, .txt or .html.
+---Writes rows into a file: .csv, .json, .md, .tex, .txt or .html.
 ---@param path string
 ---@param rows table[]
 ---@param wanted? (string|tperf.Column)[]

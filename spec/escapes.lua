@@ -67,6 +67,7 @@ add {
   { "a crate", writes "Cargo.toml", NAMED },
   { "a shell script", writes "run.sh", NAMED },
   { "a job", writes "run.slurm", NAMED },
+  { "a document of LaTeX", writes "main.tex", NAMED },
   { "a job in capitals", writes "RUN.SLURM", NAMED },
   { "what an agent obeys", writes "AGENTS.md", NAMED },
   { "what an agent obeys, besides", writes "claude.local.md", NAMED },

@@ -306,6 +306,38 @@ describe("report.markdown", function()
   end)
 end)
 
+describe("report.latex", function()
+  local list = { { name = "50% & more_#1", gain = -0.125, cost = 1234.5, note = "{a}^b~c\\d $5" },
+    { name = "−3 × 10²", gain = 0.5, note = "<x> \"y\" | …" } }
+  local columns = { "name", { key = "gain", unit = "%", title = "gain (%)" }, { key = "cost", unit = "$" }, "note" }
+
+  it("is a tabular with rules, every special character escaped", function()
+    assert.equal(table.concat({
+      "% \\usepackage{booktabs}",
+      "\\begin{tabular}{lrrl}",
+      "\\toprule",
+      "name & gain (\\%) & cost & note \\\\",
+      "\\midrule",
+      "50\\% \\& more\\_\\#1 & $-$12.5 \\% & \\$1,234.50 & \\{a\\}\\textasciicircum{}b\\textasciitilde{}c"
+        .. "\\textbackslash{}d \\$5 \\\\",
+      "$-$3 $\\times$ 10\\textsuperscript{2} & 50 \\% &  & \\textless{}x\\textgreater{} \\textquotedbl{}y"
+        .. "\\textquotedbl{} \\textbar{} \\ldots{} \\\\",
+      "\\bottomrule",
+      "\\end{tabular}",
+      "" }, "\n"), report.latex(list, columns))
+    assert.equal("% no rows\n", report.latex({}))
+  end)
+
+  it("is what report.save writes as .tex", function()
+    local folder = program.folder()
+    report.save(folder .. "/t.tex", list, columns)
+    assert.equal(report.latex(list, columns), program.slurp(folder .. "/t.tex"))
+    program.remove(folder)
+    local _, message = pcall(report.save, "t.doc", list)
+    assert.truthy(message:find("ends in .csv, .json, .md, .tex, .txt or .html", 1, true), message)
+  end)
+end)
+
 describe("report.html", function()
   it("is one page that loads nothing and escapes all text", function()
     local page = report.html({ { name = '<script>alert("1")</script>&', x = 2 } }, nil, { title = "<b>" })

@@ -14,7 +14,7 @@ typedef enum kind { DATA, NAMED, OTHER } kind;
 
 static const char *const data[] = {"csv", "db",  "et",  "html",   "jsonl",   "log", "md",
                                    "pdf", "png", "svg", "sqlite", "sqlite3", "tsv", NULL};
-static const char *const named[] = {"bash", "json", "sbatch", "sh",  "slurm",
+static const char *const named[] = {"bash", "json", "sbatch", "sh",  "slurm", "tex",
                                     "toml", "txt",  "yaml",   "yml", NULL};
 
 // Data that agents of editors obey: what is before the first dot, with any endings between it and .md …
@@ -47,7 +47,7 @@ static const char needs_folder[] =
     "current one; --trust lifts this)";
 static const char no_ending[] =
     "its name must end in .csv, .html, .jsonl, .log, .md, .pdf, .png, .sqlite, .svg or .tsv; with "
-    "--out DIR also in .json, .sh, .slurm, .toml, .txt or .yaml (--trust lifts this)";
+    "--out DIR also in .json, .sh, .slurm, .tex, .toml, .txt or .yaml (--trust lifts this)";
 static const char in_build[] =
     "it lies in the folder of a build, whose files tools run (name another folder; --trust lifts "
     "this)";

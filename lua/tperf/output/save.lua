@@ -9,13 +9,14 @@ local writers = {
   csv = require "tperf.output.csv",
   json = require "tperf.output.json".rows,
   md = require "tperf.output.markdown".table,
+  tex = require "tperf.output.latex".table,
   txt = text.table,
   html = function(rows, wanted) return html.page("tperf", html.table(rows, wanted)) end,
 }
 
 local save = {}
 
---- Writes rows into a file: .csv, .json, .md, .txt or .html.
+--- Writes rows into a file: .csv, .json, .md, .tex, .txt or .html.
 ---@param path string
 ---@param rows table[]
 ---@param wanted? (string|tperf.Column)[]
@@ -23,7 +24,7 @@ function save.rows(path, rows, wanted)
   local ending = type(path) == "string" and path:match "%.(%w+)$"
   local writer = ending and writers[ending:lower()]
   if not writer then
-    check.fail("report.save: %s must be a name that ends in .csv, .json, .md, .txt or .html", check.show(path))
+    check.fail("report.save: %s must be a name that ends in .csv, .json, .md, .tex, .txt or .html", check.show(path))
   end
   output.write(path, writer(rows, wanted))
 end

@@ -10,6 +10,7 @@ local stdout = io.output -- scripts may be denied io, but reports still print to
 local report = lazy.from({ text = text.table }, {
   csv = { "tperf.output.csv" },
   json = { "tperf.output.json", "rows" },
+  latex = { "tperf.output.latex", "table" },
   launch = { "tperf.export.launch", "text" },
   markdown = { "tperf.output.markdown", "table" },
   new = { "tperf.output.document" },
