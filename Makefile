@@ -78,7 +78,7 @@ C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
 .PHONY: all mpi mutants run test unit test-thorough test-mpi check faults coverage accuracy accuracy-record accuracy-docs accuracy-serving docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
-        fuzz-cli fuzz-lua gallery lint format lua-module deps deps-mpi deps-test deps-lint deps-deb install install-lua \
+        fuzz-cli fuzz-lua gallery lint format lua-module deps deps-mpi deps-test deps-lint deps-deb deps-pictures install install-lua \
         uninstall deb clean help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -195,9 +195,12 @@ format: deps-lint ## let clang-format rewrite the C files
 
 gallery: deps ## draw the pictures of docs/gallery.md again
 	@$(MAKE) all
-	@rm -rf build/gallery
+	@rm -rf build/gallery && mkdir -p build/gallery
 	@sed -n 's|^    \./tperf run --out gallery |$(B)/tperf run --out build/gallery |p' docs/gallery.md | \
 	  while read -r line; do echo "  $$line"; $$line > /dev/null || exit 1; done
+	@awk '/^```lua/ { name = "build/gallery/" ++n ".lua"; next } /^```/ { name = "" } name { print > name }' docs/gallery.md
+	@for script in build/gallery/*.lua; do echo "  $$script"; \
+	  $(B)/tperf run --out build/gallery $$script > /dev/null || exit 1; done
 	@cp build/gallery/*.svg docs/gallery/
 
 lua-module: $(MODULE) ## build tperf/core.so, for stock lua5.4
@@ -317,6 +320,9 @@ deps-test: ## install lua5.4, busted and luacheck (apt), if missing
 
 deps-deb: ## install what `make deb` needs (apt), if missing
 	@{ command -v dpkg-shlibdeps && command -v lintian; } > /dev/null || $(call install-packages,dpkg-dev lintian)
+
+deps-pictures: ## install rsvg-convert (librsvg) and a font, which plots as PNG and PDF need (apt), if missing
+	@command -v rsvg-convert > /dev/null || $(call install-packages,librsvg2-bin fonts-dejavu-core)
 
 deps-lint: ## install clang-format (apt), if missing
 	@command -v clang-format > /dev/null || $(call install-packages,clang-format)

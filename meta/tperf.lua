@@ -597,35 +597,71 @@
 ---@field y? string|function|table|(string|function|table)[] a field, or a list of fields: the parts of a bar
 ---@field mode? "stacked"|"grouped" "stacked" (default) or "grouped"
 ---@field share? boolean true: every bar is scaled to 100 %
+---@field horizontal? boolean true: bars to the right, the first at the top; suits long names
+---@field low? string|function|table fields with the ends of an error bar, such as "interval.low" and "interval.high"
+---@field high? string|function|table fields with the ends of an error bar, such as "interval.low" and "interval.high"
 ---@field y2? string|function|table|(string|function|table)[] a field or a list of fields, drawn as lines on a second axis
 ---@field y2unit? string for the second axis
 ---@field y2label? string for the second axis
 ---@field logy2? boolean|integer for the second axis
----@field height? integer px
+---@field alpha? number opacity of what shows the data, 0 to 1 (1)
+---@field font? string the family to prefer: "Times New Roman"
+---@field font_size? number|string of labels: px, or "8 pt" (12 px); all else is scaled with it
+---@field height? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
+---@field legend? "right"|"top"|"bottom"|"none" where: "right", "top", "bottom" or "none"; default: beside the data if there is room, else above
+---@field legend_title? string a text before its entries
 ---@field logy? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
 ---@field rows table[] the data: a list of records
 ---@field series? string|function|table a field: rows with the same value are one series
 ---@field subtitle? string above the plot
 ---@field title? string above the plot
----@field width? integer px
+---@field width? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
 ---@field x string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
 ---@field xlabel? string labels of the axes; default: the fields' titles
 ---@field xunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 ---@field ylabel? string labels of the axes; default: the fields' titles
 ---@field yunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 
+---@class tperf.plot.box.request
+---@field x? string|function|table a field: a box for each of its values; default: one box
+---@field violin? boolean true: outlines by the density (Gaussian kernels, Scott's bandwidth) instead of boxes
+---@field horizontal? boolean true: values to the right, the first name at the top
+---@field alpha? number opacity of what shows the data, 0 to 1 (1)
+---@field font? string the family to prefer: "Times New Roman"
+---@field font_size? number|string of labels: px, or "8 pt" (12 px); all else is scaled with it
+---@field height? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
+---@field legend? "right"|"top"|"bottom"|"none" where: "right", "top", "bottom" or "none"; default: beside the data if there is room, else above
+---@field legend_title? string a text before its entries
+---@field logy? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
+---@field rows table[] the data: a list of records
+---@field series? string|function|table a field: rows with the same value are one series
+---@field subtitle? string above the plot
+---@field title? string above the plot
+---@field width? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
+---@field xlabel? string labels of the axes; default: the fields' titles
+---@field y string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
+---@field ylabel? string labels of the axes; default: the fields' titles
+---@field ymax? number limits
+---@field ymin? number limits
+---@field yunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
+
 ---@class tperf.plot.configurations.request
+---@field font? string the family to prefer: "Times New Roman"
+---@field font_size? number|string of labels: px, or "8 pt" (12 px); all else is scaled with it
 ---@field rows table[] the data: a list of records
 ---@field subtitle? string above the plot
 ---@field title? string above the plot
----@field width? integer px
+---@field width? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
 ---@field x string|function|any a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
 ---@field xlabel? string labels of the axes; default: the fields' titles
 
 ---@class tperf.plot.contour.request
 ---@field x2? string|function|table a field that is monotonic in x, for a second axis on top
 ---@field levels? integer|number[] their number, or a list of values
----@field height? integer px
+---@field center? number|boolean the value that is white in a diverging map; default: 0 if values lie on both sides of it; false: none
+---@field font? string the family to prefer: "Times New Roman"
+---@field font_size? number|string of labels: px, or "8 pt" (12 px); all else is scaled with it
+---@field height? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
 ---@field logx? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
 ---@field logy? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
 ---@field logz? boolean true: shades follow the logarithm
@@ -634,7 +670,7 @@
 ---@field rows table[] the data: a list of records
 ---@field subtitle? string above the plot
 ---@field title? string above the plot
----@field width? integer px
+---@field width? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
 ---@field x string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
 ---@field xlabel? string labels of the axes; default: the fields' titles
 ---@field xunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
@@ -645,40 +681,114 @@
 ---@field zlabel? string label and unit of the value
 ---@field zunit? string label and unit of the value
 
----@class tperf.plot.heatmap.request
----@field values? boolean false omits the numbers in the cells
----@field height? integer px
----@field logz? boolean true: shades follow the logarithm
----@field marks? table[] highlighted points { x =, y =, label = }
----@field missing? string the meaning of a cell without a value
----@field rows table[] the data: a list of records
----@field subtitle? string above the plot
----@field title? string above the plot
----@field width? integer px
----@field x string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
----@field xlabel? string labels of the axes; default: the fields' titles
----@field xunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
----@field y string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
----@field ylabel? string labels of the axes; default: the fields' titles
----@field yunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
----@field z string|function|table the value: a field, a path, a function of the row or { key =, title =, unit = }
----@field zlabel? string label and unit of the value
----@field zunit? string label and unit of the value
-
----@class tperf.plot.lines.request
----@field y string|function|table|(string|function|table)[] a field or a list of fields, each a series
----@field low? string|function|table fields with the bounds of a band around the line; only with a single y field
----@field high? string|function|table fields with the bounds of a band around the line; only with a single y field
----@field markers? boolean false: lines without markers
+---@class tperf.plot.ecdf.request
+---@field beyond? boolean true: the share of rows above x instead, which shows tails with logy
+---@field alpha? number opacity of what shows the data, 0 to 1 (1)
+---@field font? string the family to prefer: "Times New Roman"
+---@field font_size? number|string of labels: px, or "8 pt" (12 px); all else is scaled with it
 ---@field guides? table[] lines { y = }, { x = } or { f = function(x) … end }, each with a label
----@field height? integer px
+---@field height? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
+---@field legend? "right"|"top"|"bottom"|"none" where: "right", "top", "bottom" or "none"; default: beside the data if there is room, else above
+---@field legend_title? string a text before its entries
 ---@field logx? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
 ---@field logy? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
 ---@field rows table[] the data: a list of records
 ---@field series? string|function|table a field: rows with the same value are one series
 ---@field subtitle? string above the plot
 ---@field title? string above the plot
----@field width? integer px
+---@field width? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
+---@field x string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
+---@field xlabel? string labels of the axes; default: the fields' titles
+---@field xmax? number limits
+---@field xmin? number limits
+---@field xunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
+---@field ylabel? string labels of the axes; default: the fields' titles
+---@field ymax? number limits
+---@field ymin? number limits
+
+---@class tperf.plot.facets.request
+---@field by string|function|table the field
+---@field draw function a function of the rows that have one of its values, and of that value, as text; returns their plot
+---@field columns? integer plots side by side (as many as are 240 px wide, at most three)
+---@field share? "both"|"x"|"y"|"none" which axes are the same: "both" (default), "x", "y" or "none"
+---@field width? number|string of the whole figure; default height: by the number of plots
+---@field height? number|string of the whole figure; default height: by the number of plots
+---@field font? string the family to prefer: "Times New Roman"
+---@field font_size? number|string of labels: px, or "8 pt" (12 px); all else is scaled with it
+---@field legend? "top"|"bottom"|"none" where: "right", "top", "bottom" or "none"; default: beside the data if there is room, else above
+---@field legend_title? string a text before its entries
+---@field rows table[] the data: a list of records
+---@field subtitle? string above the plot
+---@field title? string above the plot
+
+---@class tperf.plot.heatmap.request
+---@field values? boolean false omits the numbers in the cells
+---@field center? number|boolean the value that is white in a diverging map; default: 0 if values lie on both sides of it; false: none
+---@field font? string the family to prefer: "Times New Roman"
+---@field font_size? number|string of labels: px, or "8 pt" (12 px); all else is scaled with it
+---@field height? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
+---@field logz? boolean true: shades follow the logarithm
+---@field marks? table[] highlighted points { x =, y =, label = }
+---@field missing? string the meaning of a cell without a value
+---@field rows table[] the data: a list of records
+---@field subtitle? string above the plot
+---@field title? string above the plot
+---@field width? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
+---@field x string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
+---@field xlabel? string labels of the axes; default: the fields' titles
+---@field xunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
+---@field y string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
+---@field ylabel? string labels of the axes; default: the fields' titles
+---@field yunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
+---@field z string|function|table the value: a field, a path, a function of the row or { key =, title =, unit = }
+---@field zlabel? string label and unit of the value
+---@field zunit? string label and unit of the value
+
+---@class tperf.plot.histogram.request
+---@field bins? integer|number[] their number (equal ones from the least to the largest value), or their edges; default: at round numbers
+---@field show? "count"|"share"|"density" "count" (default), "share" of the series' rows, or "density": share per unit of x
+---@field alpha? number opacity of what shows the data, 0 to 1 (1)
+---@field font? string the family to prefer: "Times New Roman"
+---@field font_size? number|string of labels: px, or "8 pt" (12 px); all else is scaled with it
+---@field guides? table[] lines { y = }, { x = } or { f = function(x) … end }, each with a label
+---@field height? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
+---@field legend? "right"|"top"|"bottom"|"none" where: "right", "top", "bottom" or "none"; default: beside the data if there is room, else above
+---@field legend_title? string a text before its entries
+---@field logx? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
+---@field rows table[] the data: a list of records
+---@field series? string|function|table a field: rows with the same value are one series
+---@field subtitle? string above the plot
+---@field title? string above the plot
+---@field width? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
+---@field x string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
+---@field xlabel? string labels of the axes; default: the fields' titles
+---@field xmax? number limits
+---@field xmin? number limits
+---@field xunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
+---@field ylabel? string labels of the axes; default: the fields' titles
+---@field ymax? number limits
+---@field ymin? number limits
+
+---@class tperf.plot.lines.request
+---@field y string|function|table|(string|function|table)[] a field or a list of fields, each a series
+---@field low? string|function|table fields with the bounds of an interval around each point; only with a single y field
+---@field high? string|function|table fields with the bounds of an interval around each point; only with a single y field
+---@field errors? "band"|"bars" how it is drawn: "band" (default) or "bars"
+---@field markers? boolean false: lines without markers
+---@field alpha? number opacity of what shows the data, 0 to 1 (1)
+---@field font? string the family to prefer: "Times New Roman"
+---@field font_size? number|string of labels: px, or "8 pt" (12 px); all else is scaled with it
+---@field guides? table[] lines { y = }, { x = } or { f = function(x) … end }, each with a label
+---@field height? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
+---@field legend? "right"|"top"|"bottom"|"none" where: "right", "top", "bottom" or "none"; default: beside the data if there is room, else above
+---@field legend_title? string a text before its entries
+---@field logx? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
+---@field logy? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
+---@field rows table[] the data: a list of records
+---@field series? string|function|table a field: rows with the same value are one series
+---@field subtitle? string above the plot
+---@field title? string above the plot
+---@field width? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
 ---@field x string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
 ---@field xlabel? string labels of the axes; default: the fields' titles
 ---@field xmax? number limits
@@ -692,15 +802,19 @@
 ---@class tperf.plot.load.request
 ---@field rows table[] from tperf.load_curve
 ---@field slo? table limits to draw: { ttft =, tpot = }
----@field height? integer px
+---@field font? string the family to prefer: "Times New Roman"
+---@field font_size? number|string of labels: px, or "8 pt" (12 px); all else is scaled with it
+---@field height? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
 ---@field title? string above the plot
----@field width? integer px
+---@field width? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
 
 ---@class tperf.plot.occupancy.request
 ---@field result any from tperf.serve with keep = "steps"
----@field height? integer px
+---@field font? string the family to prefer: "Times New Roman"
+---@field font_size? number|string of labels: px, or "8 pt" (12 px); all else is scaled with it
+---@field height? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
 ---@field title? string above the plot
----@field width? integer px
+---@field width? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
 
 ---@class tperf.plot.panels.request
 ---@field title? string of the figure
@@ -709,9 +823,11 @@
 ---@field result any from tperf.serve with keep = "requests" or "steps"
 ---@field first? integer the first request to draw (1)
 ---@field count? integer how many (100)
----@field height? integer px
+---@field font? string the family to prefer: "Times New Roman"
+---@field font_size? number|string of labels: px, or "8 pt" (12 px); all else is scaled with it
+---@field height? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
 ---@field title? string above the plot
----@field width? integer px
+---@field width? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
 
 ---@class tperf.plot.roofline.request
 ---@field name? string|function fields, paths or functions of the row; default: the fields of these names
@@ -722,15 +838,20 @@
 ---@field dtype? string the precision of its peaks ("bf16")
 ---@field peaks? table[] instead of a system's: { { title =, flops = } … }
 ---@field bandwidths? table[] { { title =, bytes = } … }, bytes/s
+---@field alpha? number opacity of what shows the data, 0 to 1 (1)
+---@field font? string the family to prefer: "Times New Roman"
+---@field font_size? number|string of labels: px, or "8 pt" (12 px); all else is scaled with it
 ---@field guides? table[] lines { y = }, { x = } or { f = function(x) … end }, each with a label
----@field height? integer px
+---@field height? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
+---@field legend? "right"|"top"|"bottom"|"none" where: "right", "top", "bottom" or "none"; default: beside the data if there is room, else above
+---@field legend_title? string a text before its entries
 ---@field logx? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
 ---@field logy? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
 ---@field rows table[] the data: a list of records
 ---@field series? string|function|table a field: rows with the same value are one series
 ---@field subtitle? string above the plot
 ---@field title? string above the plot
----@field width? integer px
+---@field width? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
 ---@field xlabel? string labels of the axes; default: the fields' titles
 ---@field xmax? number limits
 ---@field xmin? number limits
@@ -742,16 +863,26 @@
 
 ---@class tperf.plot.scatter.request
 ---@field label? string|function|table a field that names points
+---@field low? string|function|table fields with the ends of an error bar along y
+---@field high? string|function|table fields with the ends of an error bar along y
+---@field xlow? string|function|table the same along x
+---@field xhigh? string|function|table the same along x
+---@field density? boolean true: cells, the more opaque the more points lie in them; false: always points
 ---@field pareto? table the better direction of each axis: { x = "min", y = "max" }
+---@field alpha? number opacity of what shows the data, 0 to 1 (1)
+---@field font? string the family to prefer: "Times New Roman"
+---@field font_size? number|string of labels: px, or "8 pt" (12 px); all else is scaled with it
 ---@field guides? table[] lines { y = }, { x = } or { f = function(x) … end }, each with a label
----@field height? integer px
+---@field height? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
+---@field legend? "right"|"top"|"bottom"|"none" where: "right", "top", "bottom" or "none"; default: beside the data if there is room, else above
+---@field legend_title? string a text before its entries
 ---@field logx? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
 ---@field logy? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
 ---@field rows table[] the data: a list of records
 ---@field series? string|function|table a field: rows with the same value are one series
 ---@field subtitle? string above the plot
 ---@field title? string above the plot
----@field width? integer px
+---@field width? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
 ---@field x string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
 ---@field xlabel? string labels of the axes; default: the fields' titles
 ---@field xmax? number limits
@@ -766,14 +897,19 @@
 ---@class tperf.plot.spans.request
 ---@field start string|function|table fields: the beginning and the end of a span
 ---@field stop string|function|table fields: the beginning and the end of a span
----@field lane string|function|table a field: the span's lane, the smallest number at the top
+---@field lane string|function|table a field: the span's lane, a name or a number
+---@field alpha? number opacity of what shows the data, 0 to 1 (1)
+---@field font? string the family to prefer: "Times New Roman"
+---@field font_size? number|string of labels: px, or "8 pt" (12 px); all else is scaled with it
 ---@field guides? table[] lines { y = }, { x = } or { f = function(x) … end }, each with a label
----@field height? integer px
+---@field height? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
+---@field legend? "right"|"top"|"bottom"|"none" where: "right", "top", "bottom" or "none"; default: beside the data if there is room, else above
+---@field legend_title? string a text before its entries
 ---@field rows table[] the data: a list of records
 ---@field series? string|function|table a field: rows with the same value are one series
 ---@field subtitle? string above the plot
 ---@field title? string above the plot
----@field width? integer px
+---@field width? number|string px (1/96 inch), or "3.5 in", "89 mm", "252 pt"
 ---@field xlabel? string labels of the axes; default: the fields' titles
 ---@field xmax? number limits
 ---@field xmin? number limits
@@ -781,7 +917,6 @@
 ---@field ylabel? string labels of the axes; default: the fields' titles
 ---@field ymax? number limits
 ---@field ymin? number limits
----@field yunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 
 ---@class tperf.propagate.request
 ---@field run? any tperf.train, any other question, or a function(arguments) that returns a table or a number
@@ -1448,8 +1583,9 @@
 local tperf_Plot = {}
 
 ---The plot as an SVG document; the same rows give the same bytes.
+---@param options? table theme  "light" (default) or "dark"
 ---@return string
-function tperf_Plot:svg() end
+function tperf_Plot:svg(options) end
 
 ---The plot as text.
 ---@param options? { width: integer, height: integer, ascii: boolean, color: boolean }
@@ -1460,9 +1596,10 @@ function tperf_Plot:text(options) end
 ---@param options? table as for :text
 function tperf_Plot:print(options) end
 
----Saves the plot in the format of the name's extension: .svg, .txt, and, if gnuplot is installed, .png and .pdf.
+---Saves the plot in the format of the name's extension: .svg, .txt, and, if rsvg-convert is installed, .png and .pdf.
 ---@param path string
-function tperf_Plot:save(path) end
+---@param options? table theme  "light" (default) or "dark" dpi    of a PNG (192)
+function tperf_Plot:save(path, options) end
 
 ---@class tperf.Report
 local tperf_Report = {}
@@ -1910,9 +2047,10 @@ function tperf_timeline:beside(path, options) end
 ---@return string[] paths
 function tperf_timeline:chakra(folder, options) end
 
----Writes a picture or an export to a file; the name must end in .svg, .html, .json (a Chrome trace) or .txt.
+---Writes a picture or an export to a file; the name must end in .svg, .png or .pdf (with rsvg-convert), .html, .json
+---(a Chrome trace) or .txt.
 ---@param path string
----@param options? table of the form
+---@param options? table of the form; for .png also dpi (192)
 function tperf_timeline:save(path, options) end
 
 ---@class tperf.library
@@ -2176,11 +2314,17 @@ function tperf.op.summa_scores() end
 tperf.plot = {}
 
 ---A bar chart: one bar for each x, made of several y fields (or of one y field, split by series), stacked
----(mode = "stacked") or side by side (mode = "grouped"). share: every bar is scaled to 100 %. y2: fields drawn as
----lines on a second axis, on the right. nil and NaN are left out.
+---(mode = "stacked") or side by side (mode = "grouped"). Negative parts are stacked below zero. share: every bar is
+---scaled to 100 %. y2: fields drawn as lines on a second axis, on the right. nil and NaN are left out.
 ---@param options tperf.plot.bars.request
 ---@return tperf.Plot
 function tperf.plot.bars(options) end
+
+---Box plots of y for each x: the quartiles (as numpy computes them), the median, whiskers to the farthest values
+---within 1.5 times the quartiles' distance, and what lies beyond as rings. Rows without a value are left out.
+---@param options tperf.plot.box.request
+---@return tperf.Plot
+function tperf.plot.box(options) end
 
 ---Compares configurations in two panels: bars of the axes' sizes with memory as a line, and stacked shares of the
 ---time with the iteration time as a line.
@@ -2195,12 +2339,31 @@ function tperf.plot.configurations(options) end
 ---@return tperf.Plot
 function tperf.plot.contour(options) end
 
+---The empirical distribution of a field: a staircase that rises at each value by the share of rows that have it. Rows
+---without a value are left out.
+---@param options tperf.plot.ecdf.request
+---@return tperf.Plot
+function tperf.plot.ecdf(options) end
+
+---One plot for each value of a field, on the same axes and with the same looks: plot.facets { rows =, by =,
+---draw = function(rows, value) return tperf.plot.lines { rows = rows, … } end }. The plots must be of one kind with
+---two axes, but not maps; their own titles, legends, widths and heights do not count.
+---@param options tperf.plot.facets.request
+---@return tperf.Plot
+function tperf.plot.facets(options) end
+
 ---A heat map: z for each pair of x and y, which are names or numbers (numbers in ascending order, names in the order
 ---of the rows; strings such as "40 GB" are numbers).
 ---values: false omits the numbers in the cells. A pair without a value is hatched; missing says why.
 ---@param options tperf.plot.heatmap.request
 ---@return tperf.Plot
 function tperf.plot.heatmap(options) end
+
+---A histogram of a field: bins from an edge to below the next, the last bin's upper edge included. Rows without a
+---value are left out.
+---@param options tperf.plot.histogram.request
+---@return tperf.Plot
+function tperf.plot.histogram(options) end
 
 ---A line chart. nil or NaN as y leaves a gap; zero and negative values on a log axis are refused.
 ---logx, logy: the base, or true (base 2 if all values are powers of two, else 10). guides: horizontal ({ y = }),
@@ -2239,14 +2402,16 @@ function tperf.plot.requests(options) end
 ---@return tperf.Plot
 function tperf.plot.roofline(options) end
 
----A scatter plot. label: a field that names points (only those of the front, if one is drawn). pareto: the better
----direction of each axis, as in { x = "min", y = "max" }; draws the front of points that no other beats in both.
+---A scatter plot; more than 20,000 points are drawn as a density. label: a field that names points (only those of
+---the front, if one is drawn). pareto: the better direction of each axis, as in { x = "min", y = "max" }; draws the
+---front of points that no other beats in both.
 ---@param options tperf.plot.scatter.request
 ---@return tperf.Plot
 function tperf.plot.scatter(options) end
 
----A Gantt chart. Lanes are numbers, the smallest at the top; spans of one series share a colour, and later series are
----drawn over earlier ones. A row with nil in one of the three fields is left out.
+---A Gantt chart: durations to scale. Lanes are names, in the order of the rows, or numbers, the smallest at the top;
+---spans of one series share a colour, and later series are drawn over earlier ones. A row with nil in one of the three
+---fields is left out.
 ---@param options tperf.plot.spans.request
 ---@return tperf.Plot
 function tperf.plot.spans(options) end

@@ -45,7 +45,7 @@ Maintainer: $name <$email>
 Installed-Size: $(du -k -s --exclude=DEBIAN "$stage" | cut -f 1)
 Depends: $depends
 Recommends: libedit2
-Suggests: gnuplot-nox
+Suggests: librsvg2-bin, fonts-dejavu-core
 Section: science
 Priority: optional
 Description: performance model of large transformers on GPU clusters

@@ -44,8 +44,10 @@ for _, group in ipairs(report.groups(rows, "system", "gpus", "network")) do
   summary[#summary + 1] = { group = name, rows = #errors, median = errors[(#errors + 1) // 2],
     worst = errors[#errors] }
   for _, what in ipairs { "measured", "modelled" } do
-    for _, row in ipairs(#errors >= o.least and group.rows or {}) do
-      curves[#curves + 1] = { bytes = row.bytes, time = row[what], curve = ("%s, %s"):format(name, what) }
+    for _, same in ipairs(#errors >= o.least and report.groups(group.rows, "bytes") or {}) do
+      local sum = 0 -- of what several sources measured: the mean
+      for _, row in ipairs(same.rows) do sum = sum + row[what] end
+      curves[#curves + 1] = { bytes = same.bytes, time = sum / #same.rows, curve = ("%s, %s"):format(name, what) }
     end
   end
 end

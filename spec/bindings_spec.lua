@@ -77,7 +77,7 @@ end)
 describe("the library", function()
   it("has only its documented modules for scripts", function()
     for _, name in ipairs { "tperf.describe.workload", "tperf.core", "tperf.describe.strategy.tensor",
-      "tperf.cli.sandbox", "tperf.base.check", "tperf.output.file", "tperf.plot.draw.gnuplot", "tperf.plot.figure",
+      "tperf.cli.sandbox", "tperf.base.check", "tperf.output.file", "tperf.output.render", "tperf.plot.figure",
       "tperf." } do
       survives(("require %q"):format(name), "script.lua:1: module '" .. name:gsub("%.", "%%.") .. "' is not available")
     end

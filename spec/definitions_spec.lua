@@ -44,22 +44,3 @@ describe("tperf.strategy.define", function()
     assert.truthy(define { name = "leaves", cuts = { "batch" } })
   end)
 end)
-
-describe("plot.spans", function()
-  it("refuses a span that stops before it starts", function()
-    refuses("plot.spans: rows[2] stops before it starts: a = 3, b = 2.5", tperf.plot.spans, { start = "a", stop = "b",
-      lane = "l", rows = { { a = 1, b = 2, l = 1 }, { a = 3, b = 2.5, l = 1 } } })
-  end)
-end)
-
-describe("plot.lines", function()
-  it("refuses two rows at one x", function()
-    local rows = { { x = 1, y = 5, s = "a" }, { x = 2, y = 6, s = "a" }, { x = 1, y = 7, s = "b" } }
-    refuses("plot.lines: rows[1] and rows[3] have one x, 1", tperf.plot.lines, { rows = rows, x = "x", y = "y" })
-    assert.truthy(tperf.plot.lines { rows = rows, x = "x", y = "y", series = "s" })
-    rows[3].s = "a"
-    refuses("rows[1] and rows[3] of 'a' have one x", tperf.plot.lines, { rows = rows, x = "x", y = "y", series = "s" })
-    rows[1].x, rows[2].x, rows[3].x = "n", "m", "n"
-    refuses("rows[1] and rows[3] have one x, n", tperf.plot.lines, { rows = rows, x = "x", y = "y" })
-  end)
-end)

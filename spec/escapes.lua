@@ -382,7 +382,7 @@ add {
   { "the command line", "require 'tperf.cli'", GONE },
   { "the sandbox", "require 'tperf.cli.sandbox'", GONE },
   { "the recorder", "require 'tperf.cli.sandbox.recorder'", GONE },
-  { "gnuplot's driver", "require 'tperf.plot.draw.gnuplot'", GONE },
+  { "the renderer's driver", "require 'tperf.output.render'", GONE },
   { "a name that is a table", "require(setmetatable({}, { __tostring = function() return 'tperf.core' end }))",
     "a module's name is needed" },
 }

@@ -218,9 +218,9 @@ describe("every plot", function()
         positive = positive and v > 0
       end
       for _, log in ipairs(positive and { false, true } or { false }) do
-        local series = values[1] == values[2] and "n" or nil
-        for _, made in ipairs { plot.lines { rows = rows, x = "x", y = "y", series = series, logx = log, logy = log,
-            yunit = "bytes" },
+        local apart = values[1] ~= values[2] -- a line has one row at an x
+        for _, made in ipairs { plot.lines { rows = rows, x = apart and "x" or "n", y = "y", logy = log,
+          logx = apart and log or nil, yunit = "bytes" },
           plot.scatter { rows = rows, x = "x", y = "y", logx = log, logy = log, xunit = "s" },
           plot.bars { rows = rows, x = "n", y = "y", mode = "grouped", logy = log } } do
           local svg = made:svg()
@@ -535,12 +535,12 @@ describe("plot.contour and plot.heatmap", function()
     end
     for _, kind in ipairs { "contour", "heatmap", "lines", "scatter" } do
       local y, z = kind:find "^[ch]" and "y" or "z", kind:find "^[ch]" and "z" or nil
+      local series = not z and "y" or nil
       local mark = z and { { x = "320 GB", y = 1, label = "here" } } or nil
       local number = z and { { x = 320e9, y = 1, label = "here" } } or nil
-      local series = not z and "y" or nil
-      assert.equal(plot[kind] { rows = same, x = "x", y = y, z = z, series = series, xunit = "bytes",
-        marks = number }:svg(),
-        plot[kind] { rows = rows, x = "x", y = y, z = z, series = series, marks = mark }:svg(), kind)
+      assert.equal(plot[kind] { rows = same, x = "x", y = y, z = z, xunit = "bytes", marks = number,
+        series = series }:svg(),
+        plot[kind] { rows = rows, x = "x", y = y, z = z, marks = mark, series = series }:svg(), kind)
     end
     rows[1].x = "320 GB/s"
     assert.truthy(message_of(plot.contour, { rows = rows, x = "x", y = "y", z = "z" })
@@ -672,9 +672,10 @@ describe("plot.bars", function()
     assert.truthy(svg:find(">breakdown bubble<", 1, true) and svg:find(">memory bubble<", 1, true))
   end)
 
-  it("refuses negative parts and log axes in stacks", function()
+  it("refuses shares of negative parts, and log axes in stacks", function()
     local rows = { { n = "a", p = -1 } }
-    assert.truthy(message_of(plot.bars, { rows = rows, x = "n", y = "p" }):find "row 1: p is %-1; negative parts")
+    assert.truthy(message_of(plot.bars, { rows = rows, x = "n", y = "p", share = true })
+      :find "row 1: p is %-1; a negative part has no share")
     assert.truthy(message_of(plot.bars, { rows = rows, x = "n", y = "p", logy = true })
       :find "cannot be read on a log axis")
     assert.truthy(message_of(plot.bars, { rows = { { n = "a", p = 1 }, { n = "a", p = 2 } }, x = "n", y = "p" })
@@ -715,7 +716,7 @@ describe("plot.roofline", function()
 end)
 
 describe("plot:save", function()
-  local has_gnuplot = os.execute "command -v gnuplot >/dev/null 2>&1"
+  local has_renderer = os.execute "command -v rsvg-convert >/dev/null 2>&1"
 
   local function saved(ending)
     local name = program.temporary()
@@ -733,44 +734,73 @@ describe("plot:save", function()
     assert.truthy(message_of(function() kinds.lines():save "x.gif" end):find "must end in .svg, .png, .pdf or .txt")
   end)
 
-  it("writes PNG and PDF with gnuplot, the same bytes each time, or names what is missing", function()
-    if not has_gnuplot then
-      assert.truthy(message_of(saved, ".png"):find "gnuplot, which draws PNG and PDF, is not installed")
+  it("writes PNG and PDF with rsvg-convert, the same bytes each time, or names what is missing", function()
+    if not has_renderer then
+      assert.truthy(message_of(saved, ".png"):find "rsvg%-convert %(librsvg%), which draws PNG and PDF, is not")
       return
     end
     local png, pdf = saved ".png", saved ".pdf"
     assert.equal("\137PNG\r\n\26\n", png:sub(1, 8))
     assert.same({ 1440, 860 }, { string.unpack(">I4I4", png, 17), (string.unpack(">I4", png, 21)) })
     assert.equal("%PDF", pdf:sub(1, 4))
+    assert.truthy(pdf:find("/MediaBox [ 0 0 540 322.5", 1, true)) -- points: 720 and 430 px of 1/96 inch
     assert.equal(pdf, saved ".pdf")
     assert.equal(png, saved ".png")
   end)
 
-  it("ends at Ctrl-C while gnuplot draws, and says so", function()
-    if not has_gnuplot then return end
+  it("names what is missing without rsvg-convert, before anything is computed", function()
+    local folder = program.folder()
+    program.write(folder .. "/s.lua", [[require "tperf".plot.lines({ rows = { { x = 1, y = 1 } }, x = "x", y = "y" })
+      :save "x.pdf"]])
+    local result = program.shell("PATH=/nowhere tperf run s.lua", folder)
+    program.remove(folder)
+    assert.truthy(result.err:find("cannot write 'x.pdf': rsvg-convert (librsvg), which draws PNG and PDF, is not "
+      .. "installed; save as .svg, or install it (Debian, Ubuntu: apt-get install librsvg2-bin", 1, true), result.err)
+    assert.equal(1, result.code)
+  end)
+
+  it("ends at Ctrl-C while rsvg-convert draws, and says so", function()
+    if not has_renderer then return end
     local folder = program.folder()
     program.write(folder .. "/s.lua", [[
       local rows = {}
-      for i = 1, 40000 do rows[i] = { x = i, y = i * 7919 % 1000 } end
-      require "tperf".plot.lines({ rows = rows, x = "x", y = "y" }):save "x.png"]])
+      for i = 1, 20000 do rows[i] = { x = i, y = i * 7919 % 1000 } end
+      require "tperf".plot.scatter({ rows = rows, x = "x", y = "y", alpha = 0.5 }):save("x.png", { dpi = 900 })]])
     local result = program.interrupted("run s.lua",
-      "for c in $(cat /proc/$job/task/*/children); do grep gnuplot /proc/$c/comm; done | grep -q .", folder)
+      "for c in $(cat /proc/$job/task/*/children); do grep rsvg /proc/$c/comm; done | grep -q .", folder)
     program.remove(folder)
     assert.same({ "tperf: s.lua:3: interrupted\n", 1 }, { result.err, result.code })
   end)
 
-  it("passes gnuplot nothing that it would run", function()
-    if not has_gnuplot then return end
-    local witness = program.temporary()
-    local evil = "'\n!touch " .. witness .. "\n`touch " .. witness .. "` \"; system('touch " .. witness .. "') \\"
-    local name = program.temporary()
-    plot.lines { rows = { { x = 1, y = 1, s = evil }, { x = 2, y = 1, s = "''" } }, x = "x", y = "y", series = "s",
-      title = evil, xlabel = evil .. "''" }:save(name .. ".png")
-    os.remove(name .. ".png")
-    local file = io.open(witness)
-    assert.is_nil(file)
-    local c = canvas.new(10, 10)
-    c:line({ 0, 0, 1, 1 }, { color = evil })
-    assert.has_error(function() require "tperf.plot.draw.gnuplot".save(c, name .. ".png", "png") end)
+  it("opens no file that a picture names", function()
+    if not has_renderer then return end
+    local folder = program.folder()
+    local function drawn(inner)
+      program.write(folder .. "/s.lua", ([[
+        local t = require "tperf".schedule { schedule = "1f1b", devices = 2, microbatches = 2 }
+        t.svg = function()
+          return '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="90" '
+            .. 'height="90">%s</svg>'
+        end
+        t:save "x.png"]]):format(inner))
+      local result = program.shell("tperf run s.lua", folder)
+      assert.same({ "", 0 }, { result.err, result.code })
+      return program.slurp(folder .. "/x.png")
+    end
+    local rect = '<rect width="30" height="90"/>'
+    local alone = drawn(rect)
+    program.write(folder .. "/y.png", alone)
+    for _, place in ipairs { "y.png", "./y.png", folder .. "/y.png", "file://" .. folder .. "/y.png" } do
+      assert.equal(alone, drawn(rect .. '<image width="90" height="90" xlink:href="' .. place .. '"/>'), place)
+    end
+    program.remove(folder)
+  end)
+
+  it("refuses a PNG that is too large for its format", function()
+    if not has_renderer then return end
+    local text = message_of(function()
+      plot.lines({ rows = { { x = 1, y = 1 } }, x = "x", y = "y", width = 4000 }):save("x.png", { dpi = 1200 })
+    end)
+    assert.truthy(text:find("a PNG of 50000 × 5375 px is too large (at most 32767 either way)", 1, true), text)
   end)
 end)

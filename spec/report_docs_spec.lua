@@ -3,8 +3,9 @@ local cases = require "cases"
 local program = require "program"
 
 describe("the documentation's examples", function()
-  local pages = { "docs/reports.md", "docs/plots.md", "docs/inference.md", "docs/parallelism.md", "docs/serving.md" }
-  for i = 1, cases(4, #pages) do -- the last takes longest
+  local pages = { "docs/reports.md", "docs/plots.md", "docs/inference.md", "docs/parallelism.md", "docs/gallery.md",
+    "docs/serving.md" }
+  for i = 1, cases(5, #pages) do -- the last takes longest
     local page = pages[i]
     it("run: " .. page, function()
       local count = 0
@@ -23,10 +24,24 @@ describe("the documentation's examples", function()
     end)
   end
 
+  it("of the gallery draw a figure of every kind for a column of a paper, in about ten lines each", function()
+    local page, shown = program.slurp "docs/gallery.md", {}
+    for code in page:gmatch "```lua\n(.-)```" do
+      local _, lines = code:gsub("\n", "")
+      assert.truthy(lines <= 12, code)
+      for kind in code:gmatch "plot%.([%w_]+)" do shown[kind] = code:find('width = "3.5 in"', 1, true) ~= nil end
+      for name in code:gmatch 'save "([^"]+)"' do
+        assert.truthy(page:find("](gallery/" .. name .. ")", 1, true), name)
+        assert.truthy(program.slurp("docs/gallery/" .. name):find(' width="336" ', 1, true), name)
+      end
+    end
+    for kind in pairs(require "tperf".plot) do assert.truthy(shown[kind] or kind == "panels", kind) end
+  end)
+
   it("of plots reach no program through the sandbox", function()
     local result = program.script([[
       local tperf = require "tperf"
-      for _, name in ipairs { "gnuplot", "style", "canvas" } do
+      for _, name in ipairs { "svg", "style", "canvas" } do
         assert(not pcall(require, "tperf.plot.draw." .. name))
       end
       local plot = tperf.plot.lines {

@@ -315,8 +315,10 @@ describe("a timeline of tasks", function()
     local run = "tperf train llama-3.1-8b -s h100-sxm -b 8 --tp 2 --pp 2 --dp 2 --timeline "
     assert.equal("", program.shell(run .. "a.svg", folder).err)
     assert.truthy(program.slurp(folder .. "/a.svg"):find("fast links", 1, true))
-    local wrong = program.shell(run .. "a.png", folder)
-    assert.truthy(wrong.err:find("must end in .svg, .html, .json or .txt, got 'a.png'", 1, true))
+    local wrong = program.shell(run .. "a.gif", folder)
+    assert.truthy(wrong.err:find("must end in .svg, .png, .pdf, .html, .json or .txt, got 'a.gif'", 1, true))
+    local without = program.shell("PATH=/nowhere " .. run .. "a.png", folder)
+    assert.truthy(without.err:find("cannot write 'a.png': rsvg-convert (librsvg)", 1, true))
     program.remove(folder)
   end)
 

@@ -54,8 +54,8 @@ describe("timeline:svg", function()
     local t = tperf.schedule { schedule = "1f1b", devices = 1, microbatches = 1 }
     local svg = t:svg { width = 460 } -- 300 pixels for 3 units, from 84
     assert.truthy(svg:find('device 1: forward of micro-batch 1, stage 1: 0 to 1</title><rect class="p F1" x="84" '
-      .. 'y="88" width="100" height="30"/>', 1, true))
-    assert.truthy(svg:find('1 to 3</title><rect class="p B1" x="184" y="88" width="200"', 1, true))
+      .. 'y="105" width="100" height="30"/>', 1, true))
+    assert.truthy(svg:find('1 to 3</title><rect class="p B1" x="184" y="105" width="200"', 1, true))
   end)
 
   it("leaves room for the peaks, which have a model's units", function()
@@ -128,8 +128,31 @@ describe("timeline:save", function()
       assert.equal(t[form](t), program.slurp(folder .. "/" .. name))
     end
     program.remove(folder)
-    refuses("the path must end in .svg, .html, .json or .txt, got \"x.png\"", t.save, t, "x.png")
+    refuses("the path must end in .svg, .png, .pdf, .html, .json or .txt, got \"x.gif\"", t.save, t, "x.gif")
     refuses("cannot write", t.save, t, "/nowhere/x.svg")
+  end)
+end)
+
+describe("timeline:save to PNG and PDF", function()
+  it("draws the SVG, in light and dark", function()
+    local t = simulate("zb_h1", 4, 8)
+    if not os.execute "command -v rsvg-convert >/dev/null 2>&1" then
+      refuses("rsvg-convert (librsvg), which draws PNG and PDF, is not installed", t.save, t, "x.png")
+      return
+    end
+    local folder = program.folder()
+    local width, height = t:svg():match 'width="(%d+)" height="(%d+)"'
+    t:save(folder .. "/a.png")
+    local png = program.slurp(folder .. "/a.png")
+    assert.same({ 2 * width, 2 * height }, { string.unpack(">I4", png, 17), (string.unpack(">I4", png, 21)) })
+    t:save(folder .. "/b.png", { dpi = 300, theme = "dark" })
+    assert.equal(width * 300 // 96, (string.unpack(">I4", program.slurp(folder .. "/b.png"), 17)))
+    t:save(folder .. "/a.pdf")
+    local pdf = program.slurp(folder .. "/a.pdf")
+    assert.equal("%PDF", pdf:sub(1, 4))
+    assert.truthy(pdf:find(("/MediaBox [ 0 0 %g "):format(width * 0.75), 1, true)) -- points
+    assert.truthy(t:svg { theme = "dark" }:find('height="100%" fill="#14171b"', 1, true))
+    program.remove(folder)
   end)
 end)
 

@@ -126,7 +126,7 @@ function beside.print(timeline, values, c)
     error(("--%s: a log of timers tells no events"):format(values.beside and "beside" or "by"), 0)
   end
   if values.beside then
-    require "tperf.output.file".write(values.beside, require "tperf.timeline.picture.beside_svg"(b))
+    require "tperf.output.render".write(values.beside, require "tperf.timeline.picture.beside_svg"(b))
   end
   local told = values.json or values.csv
   if told and values.by == "op" then

@@ -2,11 +2,15 @@
 -- names: "file", "folder", "plot" (a file in a plot's format) or "prefix" (of file names).
 local options = require "tperf.input.options"
 local output = require "tperf.output.file"
+local render = require "tperf.output.render"
 
 local outputs = {}
 
 local CHECKS = {
-  file = function(path) output.check(path) end,
+  file = function(path)
+    render.check(path) -- a picture as .png or .pdf
+    output.check(path)
+  end,
   folder = function(path)
     output.make_folder(path)
     output.check(path .. "/comm_group.json")

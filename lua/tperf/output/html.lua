@@ -24,6 +24,18 @@ function html.escape(plain)
   return html.markup(format.printable(plain))
 end
 
+--- Text escaped for SVG: code points that are no characters, which XML and PDF refuse, become U+FFFD.
+---@param plain string
+---@return string
+function html.xml(plain)
+  local escaped = html.escape(plain)
+  if not escaped:find "[\xEF\xF0-\xF4]" then return escaped end
+  return (escaped:gsub("[\xEF\xF0-\xF4][\x80-\xBF]+", function(character)
+    local code = utf8.codepoint(character)
+    return (code & 0xFFFE == 0xFFFE or code >= 0xFDD0 and code <= 0xFDEF) and "\u{FFFD}" or nil
+  end))
+end
+
 local STYLE = sheet.base .. sheet.figures .. hover.style .. [[
 main { max-width: 62rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 1.5rem; text-wrap: balance; }

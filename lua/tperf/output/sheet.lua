@@ -1,10 +1,21 @@
 --- The style sheet that every page shares: reports, schedules, and tperf in a browser. Each adds its own rules.
 local sheet = {}
 
+--- The colours of a page in the dark; pictures that are drawn for it have them, too.
+sheet.dark = { paper = "#14171b", ink = "#e6e9ec", soft = "#9aa4ae", line = "#353b42", band = "#1c2026" }
+
+local function variables(colors)
+  local list = {}
+  for _, name in ipairs { "paper", "ink", "soft", "line", "band" } do
+    list[#list + 1] = ("--%s: %s;"):format(name, colors[name])
+  end
+  return table.concat(list, " ")
+end
+
 sheet.base = [[
 :root { color-scheme: light dark; --paper: #fff; --ink: #1b1f24; --soft: #59636e; --line: #d9dee3; --band: #f5f7f9; }
 @media (prefers-color-scheme: dark) {
-  :root { --paper: #14171b; --ink: #e6e9ec; --soft: #9aa4ae; --line: #353b42; --band: #1c2026; }
+  :root { ]] .. variables(sheet.dark) .. [[ }
 }
 @media print { :root { color-scheme: light; --paper: #fff; --ink: #000; --soft: #444; --line: #bbb; --band: #fff; } }
 * { box-sizing: border-box; }

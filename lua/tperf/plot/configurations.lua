@@ -2,6 +2,7 @@
 local bars = require "tperf.plot.bars"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
+local figure = require "tperf.plot.figure"
 local columns = require "tperf.output.columns"
 local panels = require "tperf.plot.panels"
 local strategy = require "tperf.describe.strategy"
@@ -11,10 +12,11 @@ local WHAT = "plot.configurations"
 local schema = {
   rows = check.any {},
   x = check.one_of(check.string {}, check.func {}, check.any {}),
-  xlabel = check.string { optional = true },
+  xlabel = figure.common.xlabel,
   title = check.string { optional = true },
   subtitle = check.string { optional = true },
-  width = check.integer { min = 240, max = 4000, default = 860 },
+  width = figure.length { min = 240, max = 4000, default = 860, example = '"3.5 in"' },
+  font = figure.common.font, font_size = figure.common.font_size,
 }
 
 local TITLES <const> = { tensor_comm = "tensor communication", data_comm = "data communication",
@@ -75,12 +77,14 @@ return function(options)
     title = o.title,
     bars {
       rows = o.rows, x = o.x, xlabel = o.xlabel, y = axes_of(o.rows), mode = "grouped", logy = 2, width = o.width,
-      height = 330, ylabel = "GPUs along an axis, micro-batches", subtitle = o.subtitle,
+      height = 330, font = o.font, font_size = o.font_size,
+      ylabel = "GPUs along an axis, micro-batches", subtitle = o.subtitle,
       y2 = { { key = "memory.total", title = "memory", unit = "bytes" } }, y2label = "memory of a GPU",
     },
     bars {
       rows = o.rows, x = o.x, xlabel = o.xlabel, y = present(o.rows, parts), share = true, width = o.width,
-      height = 330, ylabel = "share of the time",
+      height = 330, font = o.font, font_size = o.font_size,
+      ylabel = "share of the time",
       y2 = { { key = "time", title = "iteration", unit = "s" } }, y2label = "time of an iteration",
       logy2 = slowest > 10 * fastest,
     },

@@ -5,7 +5,6 @@ local isoband = require "tperf.plot.draw.isoband"
 local map = require "tperf.plot.map"
 local rows = require "tperf.plot.draw.rows"
 local scale = require "tperf.plot.draw.scale"
-local style = require "tperf.plot.draw.style"
 local xy = require "tperf.plot.xy"
 
 local WHAT = "plot.contour"
@@ -20,27 +19,53 @@ local schema = map.schema {
 
 -- Round numbers in a decade, about evenly spaced on a log scale.
 local decades = {
+  { 1, 3 },
   { 1, 2, 5 }, { 1, 1.5, 2, 3, 5, 7 }, { 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8 },
   { 1, 1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2, 2.2, 2.5, 2.8, 3.2, 3.6, 4, 4.5, 5, 5.5, 6, 7, 8, 9 },
 }
 
--- Levels from the coarsest of these that gives at least half of `count` between lo and hi; nil if none does.
+-- The list whose length is nearest to a count.
+local function nearest(lists, count)
+  local best
+  for _, list in ipairs(lists) do
+    if not best or math.abs(#list - count) < math.abs(#best - count) then best = list end
+  end
+  return best
+end
+
+-- Round numbers between lo and hi on a log scale: those of every decade, or powers of ten some decades apart.
 local function log_levels(lo, hi, count)
   local first, last = math.floor(math.log(lo, 10)), math.ceil(math.log(hi, 10))
-  if last - first > count then return nil end
-  for _, numbers in ipairs(decades) do
+  local lists = {}
+  local function add(numbers, step)
     local list = {}
-    for k = first, last do
+    for k = first // step * step, last, step do
       for _, number in ipairs(numbers) do
         local level = k < 0 and number / 10.0 ^ -k or number * 10.0 ^ k
         if level > lo and level < hi then list[#list + 1] = level end
       end
     end
-    if 2 * #list >= count then return list end
+    lists[#lists + 1] = list
   end
+  for _, numbers in ipairs(decades) do add(numbers, 1) end
+  for step = 1, last - first do add({ 1 }, step) end
+  return nearest(lists, count)
 end
 
--- Levels at round numbers, evenly spaced on a linear or log scale.
+-- Round numbers between lo and hi, evenly spaced: multiples of 1, 2 or 5 times a power of ten.
+local function even_levels(lo, hi, count)
+  local lists, step = {}, scale.step(hi / count - lo / count, 1)
+  for _, factor in ipairs { 1, 0.5, 0.4, 0.2, 2, 2.5, 5 } do
+    local list = {}
+    for _, value in ipairs(scale.multiples(lo, hi, step * factor)) do
+      if value > lo and value < hi then list[#list + 1] = value end
+    end
+    lists[#lists + 1] = list
+  end
+  return nearest(lists, count)
+end
+
+-- Levels at round numbers, evenly spaced on a linear or log scale, about as many as asked for.
 local function levels_of(o, grid)
   if type(o.levels) == "table" then
     local list = {}
@@ -49,19 +74,11 @@ local function levels_of(o, grid)
     return list
   end
   local count = o.levels or 12
-  local list = {}
-  if grid.hi - grid.lo <= 1e-12 * math.abs(grid.hi) then return list end
-  local s
-  local by_logarithm = o.logz and log_levels(grid.lo, grid.hi, count)
-  if by_logarithm then return by_logarithm end
-  if o.logz and grid.hi > 1.5 * grid.lo then
-    s = scale.log(grid.lo, grid.hi, { unit = grid.z.unit })
-  else
-    s = scale.linear(grid.lo, grid.hi, { unit = grid.z.unit, count = count })
-  end
-  for _, tick in ipairs(s.ticks) do
-    if tick.value > grid.lo and tick.value < grid.hi then list[#list + 1] = tick.value end
-  end
+  if grid.hi - grid.lo <= 1e-12 * math.abs(grid.hi) then return {} end
+  local factor = scale.unit(math.max(math.abs(grid.lo), math.abs(grid.hi)), grid.z.unit) -- round in the unit shown
+  local make = o.logz and grid.hi > 1.5 * grid.lo and log_levels or even_levels
+  local list = make(grid.lo / factor, grid.hi / factor, count)
+  for i, level in ipairs(list) do list[i] = level * factor end
   return list
 end
 
@@ -120,12 +137,12 @@ return function(options)
   plot.x = axis(grid.xs, o.logx, grid.x, o.xlabel, "x")
   plot.y = axis(grid.ys, o.logy, grid.y, o.ylabel, "y")
   plot.x2 = o.x2 and second_axis(o, grid, plot.x)
-  local levels, shade = levels_of(o, grid), map.shade(o, grid)
+  local levels, shade = levels_of(o, grid), map.shade(WHAT, o, grid)
   local blocks, positions = {}, {}
   for i = 0, #levels do
     local from, to = levels[i] or grid.lo, levels[i + 1] or grid.hi
     from, to = math.max(from, grid.lo), math.min(to, grid.hi)
-    blocks[i + 1] = style.ramp((shade(math.max(from, grid.lo)) + shade(math.max(to, grid.lo))) / 2)
+    blocks[i + 1] = shade.color((shade.of(math.max(from, grid.lo)) + shade.of(math.max(to, grid.lo))) / 2)
     positions[i] = i / (#levels + 1)
   end
   local bar = map.bar(grid, o, levels, positions, blocks)

@@ -2,7 +2,6 @@
 local canvas = require "tperf.plot.draw.canvas"
 local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
-local format = require "tperf.output.format"
 local map = require "tperf.plot.map"
 local rows = require "tperf.plot.draw.rows"
 local scale = require "tperf.plot.draw.scale"
@@ -27,7 +26,8 @@ local function cells(c, box, grid, shade, o)
   local w, h = box.width / #grid.xs, box.height / #grid.ys
   local largest = math.max(math.abs(grid.lo), math.abs(grid.hi))
   local factor = scale.unit(largest, grid.z.unit)
-  -- The same number of decimals in all cells: as many as give the largest value three digits.
+  -- The same number of decimals in all cells: as many as give the largest value three digits. On a log scale each has
+  -- three of its own.
   local power = math.floor(math.log(math.max(largest / factor, 1e-6), 10))
   local pattern = "%." .. math.max(0, math.min(6, 2 - power)) .. "f"
   for i, x in ipairs(grid.xs) do
@@ -36,9 +36,10 @@ local function cells(c, box, grid, shade, o)
       local left, top = box.left + (i - 1) * w, box.top + box.height - j * h
       local at = string.format("%s, %s: ", text_of(x, grid.x), text_of(y, grid.y))
       if value then
-        local color = style.ramp(shade(value))
-        c:rect(left, top, w, h, { color = color, title = at .. format.number(value, grid.z.unit) })
-        local text = string.format(pattern, value / factor)
+        local color = shade.color(shade.of(value))
+        c:rect(left, top, w, h, { color = color, title = at .. scale.number(value, grid.z.unit) })
+        local text = o.logz and scale.number(value / factor, nil, 3)
+          or string.format(pattern, value / factor):gsub("^%-0%.?0*$", "0"):gsub("^%-", "−")
         if o.values ~= false and h >= 14 and canvas.text_width(text, 11) <= w - 4 then
           c:text(left + w / 2, top + h / 2 + 4, text, { size = 11, anchor = "middle", color = style.text_on(color),
             class = "tp-fixed" })
@@ -60,16 +61,19 @@ return function(options)
   local o = check.record(WHAT, options, schema)
   rows.check(WHAT, o.rows)
   local grid = map.grid(WHAT, o, false)
-  local shade = map.shade(o, grid)
+  local shade = map.shade(WHAT, o, grid)
   local plot = figure.start(WHAT, o)
   plot.x, plot.y = axis(grid.xs, grid.x, o.xlabel), axis(grid.ys, grid.y, o.ylabel)
   local blocks, values, positions = {}, {}, {}
-  for i = 1, 32 do blocks[i] = style.ramp((i - 0.5) / 32) end
-  local s = o.logz and scale.log(grid.lo, grid.hi, { unit = grid.z.unit })
-    or scale.linear(grid.lo, grid.hi, { unit = grid.z.unit })
+  local low, high = shade.of(grid.lo), shade.of(grid.hi) -- a diverging map may use less of one half
+  for i = 1, 32 do blocks[i] = shade.color(low + (high - low) * (i - 0.5) / 32) end
+  if high <= low then low, high = 0, 1 end
+  local factor = scale.unit(math.max(math.abs(grid.lo), math.abs(grid.hi)), grid.z.unit) -- round in the unit shown
+  local s = (o.logz and scale.log or scale.linear)(grid.lo / factor, grid.hi / factor, {})
   for _, tick in ipairs(s.ticks) do
-    if tick.value >= grid.lo and tick.value <= grid.hi then
-      values[#values + 1], positions[#positions + 1] = tick.value, grid.lo < grid.hi and shade(tick.value) or 0.5
+    local value = tick.value * factor
+    if value >= grid.lo and value <= grid.hi then
+      values[#values + 1], positions[#positions + 1] = value, (shade.of(value) - low) / (high - low)
     end
   end
   local bar = map.bar(grid, o, values, positions, blocks)

@@ -1,7 +1,6 @@
 --- Line charts: one or more series over a linear, logarithmic or categorical x axis.
 local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
-local format = require "tperf.output.format"
 local rows = require "tperf.plot.draw.rows"
 local scale = require "tperf.plot.draw.scale"
 local style = require "tperf.plot.draw.style"
@@ -16,6 +15,7 @@ local schema = xy.schema {
   y = check.one_of(rows.field, check.list(rows.field, { min = 1 })),
   series = rows.optional_field,
   low = rows.optional_field, high = rows.optional_field,
+  errors = check.choice { { "band", "bars" }, default = "band" },
   markers = check.boolean { default = true },
 }
 
@@ -26,25 +26,23 @@ local function is_named(o, x)
   return false
 end
 
--- Refuses two points of a series at one x: the line would go up and down between them, and show neither.
-local function check_single(points, group, x)
-  local seen = {}
+-- Raises if two rows of a series have one x: a line through both would be a vertical stroke that nobody measured.
+local function check_once(o, x, name, points)
+  local first = {}
   for _, point in ipairs(points) do
-    local before = seen[point.x]
-    if before and point.y and before.y then
-      check.fail("%s: rows[%d] and rows[%d]%s have one x, %s: name a 'series' that tells them apart, or draw one row "
-        .. "for each x (report.query groups rows)", WHAT, before.row, point.row,
-        group.name and (" of '%s'"):format(group.name) or "", type(point.x) == "string" and point.x
-        or format.number(point.x, x.unit))
+    local before = first[point.x]
+    if before then
+      check.fail("%s: rows %d and %d%s are both at %s = %s; name a 'series' that tells them apart, or draw their mean, "
+        .. "or plot.scatter", WHAT, before, point.row, name and " of '" .. name .. "'" or "", x.title or "x",
+        check.show(o.rows[point.row] and x.get(o.rows[point.row])))
     end
-    seen[point.x] = point
+    first[point.x] = point.row
   end
-  return points
 end
 
 -- The points of one series, sorted by x.
 local function points_of(o, x, y, group, named)
-  local points = {}
+  local points, banded = {}, o.errors == "band"
   local low = o.low and rows.column(WHAT, o.rows, o.low, o.yunit)
   local high = o.high and rows.column(WHAT, o.rows, o.high, o.yunit)
   for _, r in ipairs(group.rows) do
@@ -52,18 +50,15 @@ local function points_of(o, x, y, group, named)
     if named then px = rows.name(WHAT, x, o.rows, r) else px = rows.number(WHAT, x, o.rows, r, o.logx) end
     if px then
       local py = rows.number(WHAT, y, o.rows, r, o.logy)
-      points[#points + 1] = { x = px, y = py, low = low and rows.number(WHAT, low, o.rows, r, o.logy),
-        high = high and rows.number(WHAT, high, o.rows, r, o.logy), row = r, title = py and string.format("%s%s: %s",
-        group.name and group.name .. ", " or "", named and px or format.number(px, x.unit), format.number(py, y.unit)) }
+      local from, to = rows.interval(WHAT, low, high, o.rows, r, o.logy)
+      points[#points + 1] = { x = px, y = py, low = from, high = to, banded = banded, row = r,
+        title = py and string.format("%s%s: %s", group.name and group.name .. ", " or "",
+          named and px or scale.number(px, x.unit), scale.number(py, y.unit)) }
     end
   end
-  if not named then
-    table.sort(points, function(a, b)
-      if a.x ~= b.x then return a.x < b.x end
-      return a.row < b.row
-    end)
-  end
-  return check_single(points, group, x)
+  check_once(o, x, group.name, points)
+  if not named then table.sort(points, function(a, b) return a.x < b.x end) end
+  return points
 end
 
 local function scales(o, x, ys, all, named)
@@ -96,7 +91,8 @@ end
 --- vertical ({ x = }) or curved ({ f = function(x) … }) lines, each with a label. Several y fields are several series.
 ---@param options table
 ---  y        a field or a list of fields, each a series
----  low, high   fields with the bounds of a band around the line; only with a single y field
+---  low, high   fields with the bounds of an interval around each point; only with a single y field
+---  errors   how it is drawn: "band" (default) or "bars"
 ---  markers  false: lines without markers
 ---@return tperf.Plot
 return function(options)

@@ -3,7 +3,6 @@ local axes = require "tperf.plot.draw.axes"
 local canvas = require "tperf.plot.draw.canvas"
 local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
-local format = require "tperf.output.format"
 local map_text = require "tperf.plot.draw.map_text"
 local rows = require "tperf.plot.draw.rows"
 local scale = require "tperf.plot.draw.scale"
@@ -18,19 +17,21 @@ local BAR <const> = 16 -- px, the colour bar's width
 --  z        the value: a field, a path, a function of the row or { key =, title =, unit = }
 --  zlabel, zunit   label and unit of the value
 --  logz     true: shades follow the logarithm
+--  center   the value that is white in a diverging map; default: 0 if values lie on both sides of it; false: none
 --  marks    highlighted points { x =, y =, label = }
 --  missing  the meaning of a cell without a value
 function map.schema(own)
   own.rows, own.x, own.y, own.z = check.any {}, rows.field, rows.field, rows.field
   own.zunit, own.zlabel = check.string { optional = true }, check.string { optional = true }
   own.logz = check.boolean { default = false }
+  own.center = check.one_of_or_nil(check.number {}, check.boolean {})
   own.missing = check.string { default = "no value" }
   own.marks = check.list(check.record_of {
     x = check.one_of(check.number {}, check.string {}),
     y = check.one_of(check.number {}, check.string {}),
     label = check.string { optional = true },
   }, { default = {} })
-  return figure.schema(own)
+  return figure.schema(own, { "legend", "legend_title", "alpha" })
 end
 
 -- Whether the positions along an axis are numbers. Raises if numbers and names are mixed.
@@ -100,13 +101,31 @@ function map.grid(what, o, numeric)
   return { x = x, y = y, z = z, xs = xs, ys = ys, values = values, lo = lo, hi = hi, missing = missing }
 end
 
---- The lightness of a value, 0 to 1; larger values are lighter.
-function map.shade(o, grid)
+-- The middle of a diverging map, or nil for a sequential one.
+local function center_of(what, o, grid)
+  if o.center == true then check.fail("%s: 'center' must be a number or false, got true", what) end
+  if o.center and o.logz then check.fail("%s: 'center' needs a linear scale: leave out 'logz'", what) end
+  if o.logz or o.center == false then return nil end
+  return o.center or grid.lo < 0 and grid.hi > 0 and 0 or nil
+end
+
+--- How values are coloured: shade(value), from 0 to 1, and color(shade). A sequential map is lighter for larger values;
+--- a diverging one is white in the middle, blue below and red above, equally far from it equally dark.
+---@return { of: function, color: function }
+function map.shade(what, o, grid)
+  local middle = center_of(what, o, grid)
+  if middle then
+    local reach = math.max(grid.hi / 2 - middle / 2, middle / 2 - grid.lo / 2, 5e-324)
+    return { of = function(value) return 0.5 + (value / 2 - middle / 2) / reach / 2 end, color = style.diverging }
+  end
+  local of
   if o.logz then
     local a, b = math.log(grid.lo), math.log(grid.hi)
-    return function(value) return b > a and (math.log(value) - a) / (b - a) or 0.5 end
+    of = function(value) return b > a and (math.log(value) - a) / (b - a) or 0.5 end
+  else
+    of = function(value) return grid.hi > grid.lo and (value / 2 - grid.lo / 2) / (grid.hi / 2 - grid.lo / 2) or 0.5 end
   end
-  return function(value) return grid.hi > grid.lo and (value / 2 - grid.lo / 2) / (grid.hi / 2 - grid.lo / 2) or 0.5 end
+  return { of = of, color = style.ramp }
 end
 
 --- Hatches a rectangle: no value here.
@@ -119,7 +138,7 @@ function map.hatch(c, x, y, width, height, step)
 end
 
 -- Draws the colour bar: one block per colour; the value at the border of two blocks beside it.
-local function draw_legend(c, box, plot, bar)
+local function draw_legend(c, box, bar)
   local x, n = box.labels_at + 4, #bar.blocks
   local room = bar.missing and 24 or 0
   local h = (box.height - room) / n
@@ -133,8 +152,6 @@ local function draw_legend(c, box, plot, bar)
       c:text(x + BAR + 6, box.top + (1 - label.at) * (box.height - room) + 4, label.text)
     end
   end
-  c:text(x + BAR + 6 + bar.width, box.top - 8 - (plot.x2 and 17 or 0), bar.title,
-    { anchor = "end", class = "tp-soft", color = style.soft })
   if bar.missing then
     map.hatch(c, x, box.top + box.height - 16, BAR, 16, 6)
     c:text(x + BAR + 6, box.top + box.height - 4, canvas.fit(bar.missing, bar.width),
@@ -147,13 +164,13 @@ function map.bar(grid, o, values, positions, blocks)
   local factor, unit = scale.unit(math.max(math.abs(grid.lo), math.abs(grid.hi)), grid.z.unit)
   local labels, width = {}, 0
   for i, value in ipairs(values) do
-    local text = format.number(value / factor, nil, 4)
+    local text = scale.number(value / factor, nil, 4)
     labels[i] = { text = text, at = positions[i] }
     width = math.max(width, canvas.text_width(text))
   end
   local title = scale.title(o.zlabel or grid.z.title, unit)
   local missing = grid.missing > 0 and o.missing or nil
-  width = math.max(width, canvas.text_width(title) - BAR - 6, missing and canvas.text_width(missing) or 0)
+  width = math.max(width, missing and canvas.text_width(missing) or 0)
   return { labels = labels, blocks = blocks, title = title, missing = missing, width = math.min(width, 150) }
 end
 
@@ -197,7 +214,7 @@ local function name_points(c, box, points)
       local text = canvas.fit(p.label, 170)
       local w = canvas.text_width(text) + 8
       local left = p.px + 10
-      if left + w > box.left + box.width then left = p.px - 10 - w end
+      if left + w > box.left + box.width then left = math.max(box.left, p.px - 10 - w) end
       local y = math.max(box.top + 10, math.min(box.top + box.height - 10, p.py)) -- clear of the axes' labels
       c:rect(left, y - 9, w, 18, { color = "#ffffff", opacity = 0.85 })
       c:text(left + 4, y + 4, text, { color = "#1b1f24", class = "tp-fixed" })
@@ -208,7 +225,7 @@ end
 -- The accessible description.
 local function description_of(kind, o, plot, grid)
   return string.format("%s of %s over %s and %s, from %s to %s.", kind, o.zlabel or grid.z.title or "z", plot.x.title,
-    plot.y.title, format.number(grid.lo, grid.z.unit), format.number(grid.hi, grid.z.unit))
+    plot.y.title, scale.number(grid.lo, grid.z.unit), scale.number(grid.hi, grid.z.unit))
 end
 
 --- The figure of a map: the area, drawn by `fill(c, box)`, its axes, marked points and legend.
@@ -220,18 +237,19 @@ end
 ---@return tperf.Plot
 function map.figure(kind, plot, o, of, fill)
   check_marks(plot.what, o, of.grid)
-  plot.right = BAR + of.bar.width + 26
+  plot.right, plot.right_title = BAR + of.bar.width + 26, of.bar.title
   plot.draw = function(c)
     local box = axes.layout(plot)
     fill(c, box)
     axes.draw(c, plot, box)
     name_points(c, box, points_of(c, box, plot, o.marks))
-    draw_legend(c, box, plot, of.bar)
+    draw_legend(c, box, of.bar)
   end
   plot.lines = function(how)
-    return map_text(how, plot, of.grid, of.shade, of.bar, o.zlabel or of.grid.z.title or "z")
+    return map_text(how, plot, of.grid, of.shade.of, of.bar, o.zlabel or of.grid.z.title or "z")
   end
   plot.description = description_of(kind, o, plot, of.grid)
+  axes.make_room(plot, plot.y.kind == "band" and 15 * #of.grid.ys or nil)
   return figure.new(plot)
 end
 

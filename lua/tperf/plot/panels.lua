@@ -1,20 +1,11 @@
 --- Several plots in one figure, one above the other.
 local argument = require "tperf.base.entry.argument"
+local axes = require "tperf.plot.draw.axes"
 local canvas = require "tperf.plot.draw.canvas"
 local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
 
 local WHAT = "plot.panels"
-
--- Sets the widest margins of any panel on all of them, so that their data areas line up.
-local function align(plots)
-  local left, right = 0, 0
-  for _, part in ipairs(plots) do
-    part.draw(canvas.new(part.width, part.height))
-    if part.measured then left, right = math.max(left, part.measured.left), math.max(right, part.measured.right) end
-  end
-  for _, part in ipairs(plots) do part.margins = { left = left, right = right } end
-end
 
 --- Stacks plots vertically under one title: plot.panels { title =, plot1, plot2, … }.
 ---@param options table  the plots in order, and
@@ -29,24 +20,32 @@ return function(options)
   end
   local o = check.record(WHAT, named, { title = check.string { optional = true } })
   if #plots == 0 then check.fail("%s has no plots to draw", WHAT) end
-  local plot = { what = WHAT, title = o.title, width = 0, height = o.title and 34 or 0 }
+  local plot = { what = WHAT, title = o.title, width = 0, height = 0 }
   local about = {}
+  plot.font = figure.is(plots[1]) and plots[1].font or nil
   for i, part in ipairs(plots) do
     if not figure.is(part) then check.fail("%s: [%d] must be a plot, got %s", WHAT, i, check.show(part)) end
-    plot.width, plot.height = math.max(plot.width, part.width), plot.height + part.height
+    local zoom = part.zoom or 1
+    plot.width, plot.height = math.max(plot.width, part.width * zoom), plot.height + part.height * zoom
     about[i] = part.description
   end
+  local title = o.title and canvas.wrap(o.title, plot.width - 24, 18) or {}
+  local head = o.title and 14 + 20 * math.max(1, #title) or 0
+  plot.height = plot.height + head
   plot.draw = function(c)
     local y = 0
     if o.title then
-      c:text(12, 24, canvas.fit(o.title, plot.width - 24, 18), { size = 17, bold = true })
-      y = 34
+      for i, line in ipairs(title) do
+        c:text(12, 24 + (i - 1) * 20, line, { size = 17, bold = true, title = i == 1 and o.title or nil })
+      end
+      y = head
     end
-    align(plots)
+    axes.align(plots)
     for _, part in ipairs(plots) do
-      part.draw(c:moved(0, y))
+      local zoom = part.zoom or 1
+      part.draw(c:moved(0, y, zoom))
       part.margins = nil
-      y = y + part.height
+      y = y + part.height * zoom
     end
   end
   plot.lines = function(how)

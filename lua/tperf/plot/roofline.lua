@@ -1,8 +1,8 @@
 --- Rooflines (Williams, Waterman, Patterson: "Roofline", CACM 52(4), 2009): kernels against a machine's peaks.
 local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
-local format = require "tperf.output.format"
 local rows = require "tperf.plot.draw.rows"
+local scale = require "tperf.plot.draw.scale"
 local style = require "tperf.plot.draw.style"
 local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
 local guides = require "tperf.plot.draw.guides"
@@ -28,7 +28,7 @@ local schema = xy.schema {
 }
 
 local function titled(name, value, unit)
-  return (name and name .. " " or "") .. format.number(value, unit, 3)
+  return (name and name .. " " or "") .. scale.number(value, unit, 3)
 end
 
 -- The roofs given, or those of the system: datasheet peaks, without the model's efficiencies.
@@ -67,7 +67,7 @@ local function points_of(o, fields, group, best)
       local name = fields.name.get(o.rows[r])
       name = name ~= nil and rows.name(WHAT, fields.name, o.rows, r) or nil
       points[#points + 1] = { x = intensity, y = speed, label = name, title = string.format("%s%s FLOP/byte, %s%s",
-        name and name .. ": " or "", format.number(intensity, nil, 3), format.number(speed, "FLOP/s"),
+        name and name .. ": " or "", scale.number(intensity, nil, 3), scale.number(speed, "FLOP/s"),
         time and "" or " at most") }
     end
   end
@@ -135,6 +135,6 @@ return function(options)
   plot.y = xy.scale(WHAT, ys, { log = 10, unit = "FLOP/s", min = o.ymin, max = o.ymax, name = "y",
     label = o.ylabel or "attained speed" })
   plot.description = string.format("Roofline of %d kernels; peak %s, bandwidth %s.", #o.rows - left_out,
-    format.number(best.flops, "FLOP/s"), format.number(best.bytes, "bytes/s"))
+    scale.number(best.flops, "FLOP/s"), scale.number(best.bytes, "bytes/s"))
   return xy.new(plot)
 end

@@ -12,7 +12,7 @@ local SPANS <const> = 500 -- time bins; the maximum of each is drawn
 
 -- Options that all three kinds take.
 local function schema(own)
-  own.title, own.width, own.height = figure.common.title, figure.common.width, figure.common.height
+  for _, name in ipairs { "title", "width", "height", "font", "font_size" } do own[name] = figure.common[name] end
   return own
 end
 
@@ -78,6 +78,7 @@ function serving.requests(options)
   return spans {
     rows = list, start = "start", stop = "stop", lane = "lane", series = "phase", xunit = "s",
     xlabel = "Time", ylabel = "Request, by arrival", width = o.width, height = o.height,
+    font = o.font, font_size = o.font_size,
     title = o.title or last - o.first + 1 < #order and ("Requests %d to %d of %d"):format(o.first, last, #order)
       or "Requests",
   }
@@ -90,13 +91,15 @@ local occupancy_schema = schema { result = check.any() }
 -- Totals over all engines after each change: { time, requests running, requests waiting, blocks used }.
 local function changes(steps, blocks)
   local now, sum, list = {}, { running = 0, waiting = 0, used = 0 }, {}
-  for i, step in ipairs(steps) do
+  for _, step in ipairs(steps) do
     local mine = { running = step.running, waiting = step.waiting,
       used = blocks and blocks - 1 - (step.free_blocks or 0) or 0 }
     local before = now[step.replica] or { running = 0, waiting = 0, used = 0 }
     for name, value in pairs(mine) do sum[name] = sum[name] + value - before[name] end
     now[step.replica] = mine
-    list[i] = { time = step.start, running = sum.running, waiting = sum.waiting, used = sum.used }
+    -- Engines that step at one time change the totals once.
+    local at = list[#list] and list[#list].time == step.start and #list or #list + 1
+    list[at] = { time = step.start, running = sum.running, waiting = sum.waiting, used = sum.used }
   end
   return list
 end
@@ -153,11 +156,13 @@ function serving.occupancy(options)
   if list[1].part then
     parts[1] = lines { rows = list, x = "time", y = { key = "part", title = "KV cache in use", unit = "%" },
       xunit = "s", markers = false, xlabel = "Time", ylabel = "KV cache in use", ymin = 0, ymax = 1, width = o.width,
-      height = o.height // 2 + 40 }
+      height = o.height // 2 + 40,
+      font = o.font, font_size = o.font_size }
   end
   parts[#parts + 1] = lines { rows = list, x = "time", y = { { key = "running", title = "running" },
     { key = "waiting", title = "waiting" } }, xunit = "s", markers = false, xlabel = "Time",
-    ylabel = "Requests", width = o.width, height = o.height // 2 + 40 }
+    ylabel = "Requests", width = o.width, height = o.height // 2 + 40,
+      font = o.font, font_size = o.font_size }
   return panels(parts)
 end
 
@@ -185,6 +190,7 @@ local function latency_panel(o, name, last)
     rows = list, x = "rate", y = { { key = "mean", title = "mean" }, { key = "p90", title = "p90" },
       { key = "p99", title = "p99" } }, yunit = "s", logy = name == "ttft" or nil,
     xlabel = last and "Requests a second" or "", ylabel = NAMES[name], width = o.width, height = o.height // 2 + 60,
+    font = o.font, font_size = o.font_size,
     guides = limit and { { y = limit, label = "limit" } } or nil,
   } or nil
 end

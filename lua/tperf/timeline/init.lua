@@ -2,6 +2,7 @@
 local check = require "tperf.base.check"
 local costs = require "tperf.describe.schedule.costs"
 local neutral = require "tperf.base.entry.neutral"
+local render = require "tperf.output.render"
 local units = require "tperf.base.units"
 
 ---@class tperf.timeline a simulated schedule, in the caller's units of time and memory
@@ -203,17 +204,30 @@ function timeline:beside(path, options) return require "tperf.timeline.beside".o
 ---@return string[] paths
 function timeline:chakra(folder, options) return require "tperf.timeline.chakra".write(self, folder, options) end
 
-local FORM = { svg = "svg", html = "html", json = "trace", txt = "text" }
+local FORM <const> = { svg = "svg", png = "svg", pdf = "svg", html = "html", json = "trace", txt = "text" }
 
---- Writes a picture or an export to a file; the name must end in .svg, .html, .json (a Chrome trace) or .txt.
+-- The form of the file of that name, or nil and what its ending must be.
+function timeline.form(path)
+  local form = FORM[render.ending(path)]
+  if form then return form end
+  return nil, "must end in .svg, .png, .pdf, .html, .json or .txt"
+end
+
+--- Writes a picture or an export to a file; the name must end in .svg, .png or .pdf (with rsvg-convert), .html, .json
+-- (a Chrome trace) or .txt.
 ---@param path string
----@param options? table  of the form
+---@param options? table  of the form; for .png also dpi (192)
 function timeline:save(path, options)
-  local form = type(path) == "string" and FORM[path:match "%.(%w+)$"]
-  if not form then
-    check.fail("timeline:save: the path must end in .svg, .html, .json or .txt, got %s", check.show(path))
+  local form, message = timeline.form(path)
+  if not form then check.fail("timeline:save: the path %s, got %s", message, check.show(path)) end
+  local of_form, dpi = options, nil
+  if type(options) == "table" and options.dpi ~= nil and render.ending(path) == "png" then
+    dpi = check.record("timeline:save", { dpi = options.dpi }, { dpi = render.dpi }).dpi
+    of_form = {}
+    for name, value in pairs(options) do of_form[name] = value end
+    of_form.dpi = nil
   end
-  require "tperf.output.file".write(path, self[form](self, options))
+  render.write(path, self[form](self, of_form), dpi)
 end
 
 neutral.methods(timeline)

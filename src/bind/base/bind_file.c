@@ -10,7 +10,8 @@
 //   file.is_regular(path) -> whether it is a file with an end, not a pipe or a device
 //   file.is_there(path) -> likewise, or whether it is the name of a descriptor: what file.open may open
 //   file.writable(path) -> whether a file of this name can be written, or nil, message; leaves nothing behind
-//   file.gnuplot(script) -> the picture that gnuplot draws, or nil, why: "missing", "interrupted" or "limits"
+//   file.rsvg(svg, "png"|"pdf", zoom) -> the picture that rsvg-convert draws, or nil, why: "missing", "interrupted" or
+//   "limits"
 // In the sandbox src/cli/output.c provides write and keep, and src/cli/input.c open and real.
 #define _XOPEN_SOURCE 700 // realpath
 #include <errno.h>
@@ -287,18 +288,27 @@ static bool is_interrupted(void) {
     return *tperf_interrupt_flag() != 0;
 }
 
-// Limits of a picture that anyone would look at: gnuplot is far faster for the plots of the library.
+// Limits of a picture that anyone would look at: rsvg-convert is far faster for the plots of the library.
 enum { DRAWING_SECONDS = 60, DRAWING_MEMORY = 1 << 30, DRAWING_OUTPUT = 64 << 20 };
 
 static int draw(lua_State *L) {
-    static const char *const arguments[] = {"gnuplot", "-d", NULL}; // -d: no files of the user's
+    static const char *const formats[] = {"png", "pdf", NULL};
+    char zoom[32];
+    size_t size = 0;
+    const char *svg = luaL_checklstring(L, 1, &size);
+    const char *format = formats[luaL_checkoption(L, 2, NULL, formats)];
+    snprintf(zoom, sizeof zoom, "%.6g", luaL_checknumber(L, 3));
+    const char *const arguments[] = {"rsvg-convert", "--format", format, "--zoom", zoom, NULL};
+    // A fixed date of the PDF, so that the same picture gives the same bytes.
+    const char *const environment[] = {"SOURCE_DATE_EPOCH", "0", NULL};
     tperf_child child = {.arguments = arguments,
+                         .environment = environment,
+                         .input = svg,
+                         .size = size,
                          .seconds = DRAWING_SECONDS,
                          .memory = DRAWING_MEMORY,
                          .output = DRAWING_OUTPUT,
                          .stop = is_interrupted};
-    child.input = luaL_checklstring(L, 1, &child.size);
-    size_t size = 0;
     char *picture = tperf_child_run(&child, &size);
     if (!picture) {
         lua_pushnil(L);
@@ -317,7 +327,7 @@ void tperf_bind_file(lua_State *L) {
         {"sha256", hash},       {"write", write_file},  {"keep", keep},
         {"real", real_path},    {"writable", writable}, {"is_regular", has_regular},
         {"is_there", is_there}, {"open", open_file},    {"rest", rest_of},
-        {"gnuplot", draw},      {NULL, NULL},
+        {"rsvg", draw},         {NULL, NULL},
     };
     luaL_newlib(L, functions);
 }

@@ -41,6 +41,8 @@ static _Noreturn void become(const tperf_child *child, int in, int out, pid_t pa
     if (!nowhere || dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
         dup2(fileno(nowhere), STDERR_FILENO) < 0)
         _exit(1);
+    for (const char *const *name = child->environment; name && *name; name += 2)
+        setenv(name[0], name[1], 1);
     execvp(child->arguments[0], (char *const *)child->arguments);
     _exit(errno == ENOENT ? NOT_FOUND : 1);
 }

@@ -6,8 +6,9 @@
 #include <stddef.h>
 
 typedef struct tperf_child {
-    const char *const *arguments; // the program first; NULL at the end
-    const char *input;            // its standard input
+    const char *const *arguments;   // the program first; NULL at the end
+    const char *const *environment; // names and values in turn, added to this program's
+    const char *input;              // its standard input
     size_t size;
     unsigned seconds;   // of processor time
     size_t memory;      // bytes

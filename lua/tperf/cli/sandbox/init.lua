@@ -7,7 +7,7 @@ local core = require "tperf.core"
 local files = require "tperf.cli.sandbox.files"
 local modules = require "tperf.cli.sandbox.modules"
 local order = require "tperf.cli.sandbox.order"
-require "tperf.plot.draw.gnuplot" -- captures its own way to run gnuplot, removed below
+require "tperf.output.render" -- captures its own way to run rsvg-convert, removed below
 
 local sandbox = {}
 
@@ -228,7 +228,7 @@ local function disarm(host, env)
   replace(io, { popen = false, tmpfile = false, open = env.io.open, output = env.io.output, input = env.io.input,
     lines = env.io.lines })
   replace(core.file, { write = host.output.write, keep = host.output.keep, open = host.input.open,
-    real = host.input.real })
+    real = host.input.real, rsvg = false })
   replace(string, { dump = false })
   replace(core.resource, { make_folder = host.output.make_folder })
   -- Library modules come only from the binary or from the tree named by TPERF_LUA_DIR.

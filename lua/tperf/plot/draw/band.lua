@@ -21,7 +21,7 @@ local function rings_of(points, x, y)
     upper, lower = {}, {}
   end
   for _, point in ipairs(points) do
-    if not (point.low and point.high) then
+    if not (point.banded and point.low and point.high) then
       close()
     else
       local u = clamped(x.at(point.x))

@@ -18,7 +18,7 @@ local function lines_of(plot, gutter)
   for _, name in ipairs(plot.names) do
     local label = format.clip(format.printable(name), gutter)
     if plot.mode == "stacked" then
-      local value = plot.y.unit == "%" and "" or format.number(sum_of(plot, name), plot.parts[1].unit)
+      local value = plot.value.unit == "%" and "" or format.number(sum_of(plot, name), plot.parts[1].unit)
       lines[#lines + 1] = { label = label, name = name, value = value, parts = plot.parts }
     else
       for k, part in ipairs(plot.parts) do
@@ -40,7 +40,7 @@ local function lines_of(plot, gutter)
 end
 
 ---@param options { width: integer, height: integer, ascii: boolean, color: boolean }
----@param plot table  title, names, parts, over, mode, y
+---@param plot table  title, names, parts, over, mode, value
 ---@return string
 return function(options, plot)
   local glyphs = options.ascii and letters or blocks
@@ -53,16 +53,16 @@ return function(options, plot)
   for _, line in ipairs(lines) do widest = math.max(widest, format.width(line.value)) end
   local room = math.max(10, options.width - gutter - 3 - widest)
   if plot.title then out[1], out[2] = terminal.bold(format.printable(plot.title), options.color), "" end
-  if plot.y.title ~= "" then out[#out + 1] = format.printable(plot.y.title) end
-  local foot = plot.y.kind == "log" and 0 or plot.y.at(0)
+  if plot.value.title ~= "" then out[#out + 1] = format.printable(plot.value.title) end
+  local foot = plot.value.kind == "log" and 0 or plot.value.at(0)
   for _, line in ipairs(lines) do
     local bar, sum, drawn = {}, 0, 0
     for k, part in ipairs(line.parts) do
       local value = part.values[line.name]
       if value then
-        sum = sum + value
+        sum = sum + math.abs(plot.value.at(value) - foot)
         -- Rounding the running sum, not each part, keeps the length of the whole bar exact.
-        local stop = math.floor(math.abs(plot.y.at(sum) - foot) * room + 0.5)
+        local stop = math.floor(sum * room + 0.5)
         bar[#bar + 1] = glyph(line.only or k):rep(stop - drawn)
         drawn = math.max(drawn, stop)
       end

@@ -15,7 +15,10 @@ function clip.segment(x1, y1, x2, y2)
     end
   end
   if from > to then return nil end
-  return x1 + from * dx, y1 + from * dy, x1 + to * dx, y1 + to * dy
+  local ax, ay, bx, by = x1, y1, x2, y2 -- exactly the ends that lie inside: clip.line compares them
+  if from > 0 then ax, ay = x1 + from * dx, y1 + from * dy end
+  if to < 1 then bx, by = x1 + to * dx, y1 + to * dy end
+  return ax, ay, bx, by
 end
 
 --- Clips a line { u1, v1, u2, v2, … } to the unit square. Returns the pieces inside.

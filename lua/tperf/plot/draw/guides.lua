@@ -13,6 +13,9 @@ function guides.points(guide, x, y)
   if not guide.y and not x.lo then
     check.fail("a guide line at %s needs an axis of numbers, but x has names", guide.x and "x = " .. guide.x or "f(x)")
   end
+  if guide.y and not y.lo then
+    check.fail("a guide line at y = %s needs an axis of numbers, but y has names", check.show(guide.y))
+  end
   if guide.y then return { 0, y.at(guide.y), 1, y.at(guide.y) } end
   if guide.x then return { x.at(guide.x), 0, x.at(guide.x), 1 } end
   local points, count = {}, 96

@@ -132,7 +132,26 @@ function rows.name(what, column, given, r)
   return tostring(value)
 end
 
---- Groups rows by the value of a field, in order of first appearance.
+--- The low and the high end of a row's interval, or nil if either is missing.
+---@param what string
+---@param low table?   columns
+---@param high table?
+---@param given table[]
+---@param r integer
+---@param log? boolean
+---@return number? low, number? high
+function rows.interval(what, low, high, given, r, log)
+  if not low then return nil end
+  local from, to = rows.number(what, low, given, r, log), rows.number(what, high, given, r, log)
+  if not from or not to then return nil end
+  if from > to then
+    check.fail("%s: row %d: '%s' is %s, above '%s', %s", what, r, low.title or "low", check.show(from),
+      high.title or "high", check.show(to))
+  end
+  return from, to
+end
+
+--- Groups rows by the value of a field, in order of first appearance, or as given.series_order (plot.facets).
 ---@return { name: string, rows: integer[] }[]
 function rows.groups(what, given, column)
   if not column then
@@ -141,6 +160,10 @@ function rows.groups(what, given, column)
     return { { rows = all } }
   end
   local list, by_name = {}, {}
+  for _, name in ipairs(given.series_order or {}) do
+    local group = { name = name, rows = {} }
+    by_name[name], list[#list + 1] = group, group
+  end
   for r = 1, #given do
     local name = rows.name(what, column, given, r)
     local group = by_name[name]

@@ -1,4 +1,5 @@
 --- Scales: map values to positions between 0 and 1 and place ticks at round values.
+local format = require "tperf.output.format"
 local number = require "tperf.output.number"
 
 local scale = {}
@@ -30,6 +31,13 @@ local function short(value, digits)
   local text = number.text(tonumber(string.format("%." .. (digits or 6) .. "g", value)))
   return (text:gsub("^%-", "−"))
 end
+
+--- A number as labels show it: format.number with the minus sign of the ticks.
+---@param value number
+---@param unit? string
+---@param digits? integer
+---@return string
+function scale.number(value, unit, digits) return (format.number(value, unit, digits):gsub("^%-", "−")) end
 
 --- The unit that suits values up to `largest`: its size in base units, and its name.
 ---@param largest number   in magnitude
@@ -74,8 +82,9 @@ function scale.step(span, count)
   return 10 * base
 end
 
--- Multiples of step from lo to hi, with a tolerance for rounding.
-local function multiples(lo, hi, step)
+--- Multiples of step from lo to hi, with a tolerance for rounding.
+---@return number[]
+function scale.multiples(lo, hi, step)
   local list, slack = {}, 1e-6
   for i = math.ceil(lo / step - slack), math.floor(hi / step + slack) do list[#list + 1] = i * step end
   return list
@@ -115,7 +124,7 @@ function scale.linear(lo, hi, options)
   local ticks, places = {}, decimals(step)
   -- Far from zero with small steps, or very small: as many digits as neighbouring ticks need to differ.
   local digits = math.max(3, math.ceil(math.log(math.max(math.abs(a), math.abs(b)) / step, 10)) + 1)
-  for _, value in ipairs(multiples(a, b, step)) do
+  for _, value in ipairs(scale.multiples(a, b, step)) do
     if math.abs(value * factor) <= LARGEST then
       local text = places > 6 and short(value, math.min(digits, 17)) or string.format("%." .. places .. "f", value)
       ticks[#ticks + 1] = { value = value * factor, label = (text:gsub("^%-0?%.?0*$", "0"):gsub("^%-", "−")) }
@@ -220,7 +229,7 @@ local function log_ticks(lo, hi, base, factor)
   end
   if #values < 3 then -- too narrow for powers: evenly spaced numbers instead
     values, minor = {}, {}
-    for _, v in ipairs(multiples(lo / factor, hi / factor, scale.step((hi - lo) / factor, 5))) do
+    for _, v in ipairs(scale.multiples(lo / factor, hi / factor, scale.step((hi - lo) / factor, 5))) do
       if v > 0 and v * factor <= LARGEST then values[#values + 1] = { value = v * factor } end
     end
   end
@@ -245,6 +254,40 @@ function scale.log(lo, hi, options)
   local a, b = math.log(lo), math.log(hi)
   return { kind = "log", base = base, lo = lo, hi = hi, ticks = values, minor = minor, unit = name or "",
     at = function(value) return (math.log(value) - a) / (b - a) end }
+end
+
+--- The same scale from the other end: the first name, or the smallest number, at the top.
+---@return table
+function scale.flipped(s)
+  local at = s.at
+  s.at = function(value)
+    local v = at(value)
+    return v and 1 - v
+  end
+  s.is_flipped = true
+  return s
+end
+
+--- One scale for what several show, all of one kind: of their names, or of their values.
+---@param list table[]  numeric ones have `values` and `again`, which makes a scale of more values
+---@return table
+function scale.joined(list)
+  local first = list[1]
+  local values, seen = {}, {}
+  for _, s in ipairs(list) do
+    for _, tick in ipairs(first.kind == "band" and s.ticks or {}) do
+      if not seen[tick.value] then seen[tick.value], values[#values + 1] = true, tick.value end
+    end
+    for _, value in ipairs(s.values or {}) do values[#values + 1] = value end
+  end
+  if first.sorted then table.sort(values) end
+  local made = first.kind == "band" and scale.band(values) or first.again(values) -- which has a title of its own
+  if first.kind == "band" then
+    for _, tick in ipairs(made.ticks) do tick.label = first.label and first.label(tick.value) or tick.label end
+    made.title, made.sorted, made.label = first.title, first.sorted, first.label
+  end
+  made.bare = first.bare
+  return first.is_flipped and scale.flipped(made) or made
 end
 
 --- A scale of names in the order given, each centred in its band.

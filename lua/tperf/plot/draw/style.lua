@@ -1,4 +1,6 @@
 --- Colours, dashes and markers that stay distinguishable in greyscale and for colour-blind readers.
+local sheet = require "tperf.output.sheet"
+
 local style = {}
 
 style.font = "Helvetica, Arial, 'DejaVu Sans', sans-serif"
@@ -6,6 +8,11 @@ style.size = 12        -- px, of labels
 style.title_size = 15
 
 style.ink, style.soft, style.axis, style.grid, style.paper = "#1b1f24", "#59636e", "#59636e", "#e1e5e9", "#ffffff"
+
+-- The colours in the dark of what follows the page (sheet.figures), by class.
+local dark = sheet.dark
+style.dark = { ["tp-paper"] = dark.paper, ["tp-ink"] = dark.ink, ["tp-soft"] = dark.soft, ["tp-axis"] = dark.soft,
+  ["tp-grid"] = dark.line, ["tp-gap"] = dark.paper, ["tp-line"] = dark.ink }
 
 -- Okabe and Ito's colours ("Color Universal Design", 2008) without black, invisible on dark pages, and yellow,
 -- invisible on white ones. Neighbours differ in lightness too.
@@ -41,17 +48,29 @@ end
 local ramp = { { 27, 36, 84 }, { 33, 82, 125 }, { 38, 128, 142 }, { 86, 171, 138 },
   { 166, 207, 128 }, { 243, 238, 158 } }
 
---- The colour at a position of the sequential scale.
----@param t number  0 (dark) to 1 (light)
----@return string
-function style.ramp(t)
-  local at = math.max(0.0, math.min(1.0, t)) * (#ramp - 1)
-  local i = math.min(math.floor(at), #ramp - 2)
-  local a, b, part = ramp[i + 1], ramp[i + 2], at - i
+-- From blue over white to red, both ends equally dark: a sign, and a distance from the middle. Blue against red
+-- survives red-green blindness; greyscale loses the sign, which the numbers in the cells and the colour bar keep.
+local both = { { 27, 60, 120 }, { 74, 128, 185 }, { 158, 197, 226 }, { 247, 247, 247 }, { 246, 180, 140 },
+  { 207, 92, 66 }, { 121, 22, 32 } }
+
+local function between(list, t)
+  local at = math.max(0.0, math.min(1.0, t)) * (#list - 1)
+  local i = math.min(math.floor(at), #list - 2)
+  local a, b, part = list[i + 1], list[i + 2], at - i
   local rgb = {}
   for c = 1, 3 do rgb[c] = math.floor(a[c] + (b[c] - a[c]) * part + 0.5) end
   return string.format("#%02x%02x%02x", rgb[1], rgb[2], rgb[3])
 end
+
+--- The colour at a position of the sequential scale.
+---@param t number  0 (dark) to 1 (light)
+---@return string
+function style.ramp(t) return between(ramp, t) end
+
+--- The colour at a position of the diverging scale.
+---@param t number  0 (blue) over 0.5 (white) to 1 (red)
+---@return string
+function style.diverging(t) return between(both, t) end
 
 --- Relative luminance of a colour, 0 (black) to 1 (white), as WCAG 2 defines it.
 ---@param color string  "#rrggbb"

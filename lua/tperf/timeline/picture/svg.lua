@@ -3,6 +3,9 @@
 -- have tooltips.
 local check = require "tperf.base.check"
 local costs = require "tperf.describe.schedule.costs"
+local canvas = require "tperf.plot.draw.canvas"
+local html = require "tperf.output.html"
+local sheet = require "tperf.output.sheet"
 local palette = require "tperf.timeline.picture.palette"
 local task_lists = require "tperf.timeline.tasks"
 local task_rows = require "tperf.timeline.picture.svg_tasks"
@@ -19,22 +22,26 @@ local OPTIONS = {
   to = check.number { above = 0, optional = true },
   memory = check.boolean { default = true },
   tasks = check.boolean { optional = true },
+  theme = check.choice { { "light", "dark" }, default = "light" },
 }
 
-local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }
-local function escape(text) return (text:gsub('[&<>"]', ENTITIES):gsub("%c", " ")) end
 
 local function pixels(x) return (("%.2f"):format(x):gsub("%.?0+$", "")) end
 local function short(x) return ("%.6g"):format(x) end
 
-local STYLE = [[
+local LIGHT <const> = { paper = "#fff", ink = "#1b1f24", soft = "#59636e", line = "#d9dee3", band = "#f0f2f4" }
+
+-- The style rules in the colours of a theme.
+local function style_of(colors)
+  return ([[
 text { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; font-size: 12px;
-  fill: #1b1f24; }
-.title { font-size: 16px; font-weight: 600; } .soft { fill: #59636e; } .right { text-anchor: end; }
+  fill: $ink; }
+.title { font-size: 16px; font-weight: 600; } .soft { fill: $soft; } .right { text-anchor: end; }
 .mid { text-anchor: middle; } .small { font-size: 10px; }
-.row { fill: #f0f2f4; } .grid { stroke: #d9dee3; } .axis { stroke: #59636e; } .p { stroke: #fff; stroke-width: .6; }
+.row { fill: $band; } .grid { stroke: $line; } .axis { stroke: $soft; } .p { stroke: $paper; stroke-width: .6; }
 .held { fill: #c9d3de; stroke: #41566b; stroke-width: 1; } .limit { stroke: #41566b; stroke-dasharray: 2 3; }
-]]
+]]):gsub("%$(%a+)", colors)
+end
 
 local picture = {}
 picture.__index = picture
@@ -102,6 +109,24 @@ function picture:memory_row(d, y, scale)
     self.peaks[d])
 end
 
+-- The title, and below it what the timeline says in short, on as many lines as they need. Returns the last line's
+-- height.
+function picture:heading(title)
+  local t, y = self.timeline, 28
+  for _, line in ipairs(canvas.wrap(title, self.width - LEFT - 8, 16)) do
+    self:put('<text class="title" x="%d" y="%d">%s</text>\n', LEFT, y, html.xml(line))
+    y = y + 20
+  end
+  local short_of = ("%d devices, %d stages, %d micro-batches · %s %s · bubble %.1f %%"):format(t.devices, t.stages,
+    t.microbatches, t.iteration_time and "iteration" or "makespan", t:show(t.iteration_time or t.makespan, "time"),
+    100 * t.bubble_rate)
+  for _, line in ipairs(canvas.wrap(short_of, self.width - LEFT - 8)) do
+    self:put('<text class="soft" x="%d" y="%d">%s</text>\n', LEFT, y, html.xml(line))
+    y = y + 17
+  end
+  return y - 17
+end
+
 function picture:legend(y)
   local x = LEFT
   local function add(class, label)
@@ -140,7 +165,7 @@ end
 --- Returns the picture as text.
 ---@param t table         the timeline
 ---@param options? table  width (pixels), title, from, to (the time span to show), memory = false (leave out),
---- tasks = false (passes only)
+--- tasks = false (passes only), theme ("light" or "dark")
 ---@return string
 return function(t, options)
   local o = check.record("timeline:svg", options or {}, OPTIONS)
@@ -160,11 +185,7 @@ return function(t, options)
       .. "'from' and 'to', or fewer micro-batches", count, MOST_PASSES)
   end
   local self, body = new(), new()
-  body:put('<text class="title" x="%d" y="28">%s</text>\n', LEFT, escape(o.title or t.schedule))
-  body:put('<text class="soft" x="%d" y="48">%d devices, %d stages, %d micro-batches · %s %s · bubble %.1f %%'
-    .. '</text>\n', LEFT, t.devices, t.stages, t.microbatches, t.iteration_time and "iteration" or "makespan",
-    t:show(t.iteration_time or t.makespan, "time"), 100 * t.bubble_rate)
-  local top = body:legend(72) + 16
+  local top = body:legend(body:heading(o.title or t.schedule) + 24) + 16
   local band = body.row + GAP + #resources * task_rows.HEIGHT -- height of a device's rows
   local bottom = top + t.devices * band
   for d = 1, t.devices do
@@ -176,7 +197,7 @@ return function(t, options)
   for d = 1, t.devices do
     local y = top + (d - 1) * band
     for op in passes_in(t, d, o.from, to) do body:pass(d, op, y) end
-    if with_tasks then task_rows.draw(body, d, y + body.row + 1, escape) end
+    if with_tasks then task_rows.draw(body, d, y + body.row + 1, html.xml) end
   end
   bottom = bottom + 26
   if o.memory then
@@ -189,9 +210,10 @@ return function(t, options)
   end
   self:put('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">\n', o.width,
     bottom + 12, o.width, bottom + 12)
-  self:put("<title>%s</title>\n", escape(o.title or t.schedule))
-  self:put("<style>\n%s%s</style>\n%s", STYLE, palette.css(), palette.hatches())
-  self:put '<rect width="100%" height="100%" fill="#fff"/>\n'
+  self:put("<title>%s</title>\n", html.xml(o.title or t.schedule))
+  local colors = o.theme == "dark" and sheet.dark or LIGHT
+  self:put("<style>\n%s%s</style>\n%s", style_of(colors), palette.css(), palette.hatches())
+  self:put('<rect width="100%%" height="100%%" fill="%s"/>\n', colors.paper)
   self:put(table.concat(body))
   self:put "</svg>\n"
   return table.concat(self)

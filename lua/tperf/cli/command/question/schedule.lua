@@ -6,6 +6,7 @@ local refusal = require "tperf.base.refusal"
 local required = require "tperf.cli.sandbox.required"
 local schedule = require "tperf.question.schedule"
 local output = require "tperf.output.file"
+local render = require "tperf.output.render"
 
 local PASS = { f = "forward", b = "backward", d = "backward_input", w = "backward_weight", o = "overlapped" }
 
@@ -95,7 +96,7 @@ end
 
 local function write_files(timelines, values)
   for _, t in ipairs(timelines) do
-    if values.svg then output.write(file_of(values.svg, t.schedule, #timelines), t:svg()) end
+    if values.svg then render.write(file_of(values.svg, t.schedule, #timelines), t:svg()) end
     if values.trace then output.write(file_of(values.trace, t.schedule, #timelines), t:trace()) end
   end
   if values.html then output.write(values.html, timelines[1]:html { with = { table.unpack(timelines, 2) } }) end
@@ -223,7 +224,7 @@ also by stage (from 1), and `schedules`; the command line takes precedence:
     { long = "rules", value = "NAME", from = { "default", "pp-visualization", "zero-bubble" },
       help = "default, pp-visualization or zero-bubble" },
     { long = "text", help = "draw the timelines in the terminal" },
-    { long = "svg", value = "FILE", writes = "file", help = "write pictures" },
+    { long = "svg", value = "FILE", writes = "file", help = "write pictures (.svg, .png, .pdf)" },
     { long = "html", value = "FILE", writes = "file", help = "write one page that compares all" },
     { long = "trace", value = "FILE", writes = "file",
       help = "write Chrome traces, for Perfetto (times in seconds)" },

@@ -95,12 +95,13 @@ Prints the breakdown of the iteration time and of the memory, by stage and by op
     { long = "simulate", value = "NAME", from = "schedules",
       help = "also simulate the pipeline (`tperf list schedules`)" },
     { long = "timeline", value = "FILE", writes = "file",
-      help = "simulate, and draw every task: .svg, .html (zooms), .json (Perfetto), .txt" },
+      help = "simulate, and draw every task: .svg, .png, .pdf, .html (zooms), .json (Perfetto), .txt" },
     { long = "chakra", value = "DIR", writes = "folder",
       help = "simulate, and write Chakra execution traces, DIR/tperf.RANK.et" },
     { long = "measured", value = "FILE", from = "files",
       help = "compare with a trace of PyTorch's profiler (.json), or Megatron-LM's timers" },
-    { long = "beside", value = "FILE", writes = "file", help = "draw the measured beside the predicted step (.svg)" },
+    { long = "beside", value = "FILE", writes = "file",
+      help = "draw the measured beside the predicted step (.svg, .png, .pdf)" },
     { long = "part", value = "NAME", from = { "step", "pair", "forward", "backward" },
       help = "part traced: step, a chunk's forward or backward, or an overlapped pair" },
     { long = "by", value = "NAME", from = { "kind", "op" }, help = "rows of the JSON or CSV output" },
@@ -115,10 +116,8 @@ Prints the breakdown of the iteration time and of the memory, by stage and by op
     local cost, wrong = costs.question(values, asked)
     if wrong then return false, wrong end
     if values.timeline then
-      if not values.timeline:find "%.svg$" and not values.timeline:find "%.html$" and not values.timeline:find "%.json$"
-        and not values.timeline:find "%.txt$" then
-        return false, ("--timeline: the name must end in .svg, .html, .json or .txt, got '%s'"):format(values.timeline)
-      end
+      local form, wrong_name = require "tperf.timeline".form(values.timeline)
+      if not form then return false, ("--timeline: the name %s, got '%s'"):format(wrong_name, values.timeline) end
       asked.simulate = asked.simulate or true
     end
     if values.ranks and not values.chakra then return false, "--ranks needs --chakra" end
