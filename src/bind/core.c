@@ -27,8 +27,11 @@ static int search_embedded(lua_State *L) {
 }
 
 static void push_embedded_searcher(lua_State *L) {
-    lua_newtable(L);
-    for (lua_Integer i = 0; tperf_embedded_modules[i].module; i++) {
+    int count = 0;
+    while (tperf_embedded_modules[count].module)
+        count++;
+    lua_createtable(L, 0, count); // at its final size: no rehash while it is filled
+    for (lua_Integer i = 0; i < count; i++) {
         lua_pushinteger(L, i);
         lua_setfield(L, -2, tperf_embedded_modules[i].module);
     }

@@ -2,13 +2,12 @@
 -- names: "file", "folder", "plot" (a file in a plot's format) or "prefix" (of file names).
 local options = require "tperf.input.options"
 local output = require "tperf.output.file"
-local render = require "tperf.output.render"
 
 local outputs = {}
 
 local CHECKS = {
   file = function(path)
-    render.check(path) -- a picture as .png or .pdf
+    require "tperf.output.render".check(path) -- a picture as .png or .pdf
     output.check(path)
   end,
   folder = function(path)

@@ -95,7 +95,7 @@ Prints the breakdown of the iteration time and of the memory, by stage and by op
     { long = "simulate", value = "NAME", from = "schedules",
       help = "also simulate the pipeline (`tperf list schedules`)" },
     { long = "timeline", value = "FILE", writes = "file",
-      help = "simulate, and draw every task: .svg, .png, .pdf, .html (zooms), .json (Perfetto), .txt" },
+      help = "simulate, and draw every task: .svg, .png, .pdf, .html, .json, .txt" },
     { long = "chakra", value = "DIR", writes = "folder",
       help = "simulate, and write Chakra execution traces, DIR/tperf.RANK.et" },
     { long = "measured", value = "FILE", from = "files",
