@@ -1,11 +1,12 @@
 --- tperf.system: the machine. `schema` below is the whole format of systems/*.yaml; numbers are converted to SI units.
 local io = io
+local lazy = require "tperf.base.lazy"
 local borrowed = require "tperf.describe.machine.borrowed"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local catalogue = require "tperf.base.catalogue"
 local curves = require "tperf.describe.machine.curves"
-local solver = require "tperf.describe.solver"
+local solver = lazy.module "tperf.describe.solver"
 local units = require "tperf.base.units"
 
 -- The source of a mapping's numbers, and of those in nested mappings without a `source`.
@@ -307,7 +308,8 @@ end
 
 -- Turns a file of the published solver into a description, whose errors can only name the file.
 local function import(content, origin, construct)
-  if not solver.recognise(content) then return borrowed.fill(content, construct), origin end
+  local own = content.accelerator ~= nil or content.network ~= nil -- which the solver's files lack
+  if own or not solver.recognise(content) then return borrowed.fill(content, construct), origin end
   if not origin then return solver.describe(content) end
   return solver.describe(content, origin.path, origin.positions), {
     path = origin.path, positions = { [""] = origin.positions[""] },

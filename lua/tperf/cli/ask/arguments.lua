@@ -71,14 +71,16 @@ end
 
 -- Options of a group stand together, in the order in which groups first appear.
 local function in_groups(list)
-  local sorted, groups, seen = {}, {}, {}
+  local sorted, groups, members = {}, {}, {}
   for _, option in ipairs(list) do
-    if not seen[option.group] then groups[#groups + 1] = option.group end
-    seen[option.group] = true
+    local group = members[option.group]
+    if not group then
+      group = {}
+      groups[#groups + 1], members[option.group] = group, group
+    end
+    group[#group + 1] = option
   end
-  for _, group in ipairs(groups) do
-    for _, option in ipairs(list) do sorted[#sorted + 1] = option.group == group and option or nil end
-  end
+  for _, group in ipairs(groups) do table.move(group, 1, #group, #sorted + 1, sorted) end
   return sorted
 end
 

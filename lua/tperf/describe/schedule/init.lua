@@ -1,20 +1,22 @@
 --- Pipeline schedules: their definitions by name, built in or custom, and the results that need no simulation.
 local check = require "tperf.base.check"
-local checked = require "tperf.describe.schedule.checked"
+local lazy = require "tperf.base.lazy"
+local checked = lazy.module "tperf.describe.schedule.checked"
 local core = require "tperf.core"
 local frozen = require "tperf.base.object.frozen"
 local refusal = require "tperf.base.refusal"
-local repeated = require "tperf.describe.schedule.repeated"
+local repeated = lazy.module "tperf.describe.schedule.repeated"
 local placements = require "tperf.describe.schedule.placement"
-local proof = require "tperf.describe.schedule.proof"
-local rule_sets = require "tperf.describe.schedule.rules"
+local proof = lazy.module "tperf.describe.schedule.proof"
+local rule_sets = lazy.module "tperf.describe.schedule.rules"
 local shapes = require "tperf.describe.schedule.shape"
 
 local schedule = {}
 
 local ORDERS <const> = "tperf.describe.schedule.order."
 
--- By public name, from every module in order/, whose `definitions` are as schedule.define takes them.
+-- By public name, from the modules in order/, whose `definitions` are as schedule.define takes them. One that is called
+-- like a schedule is read when that is asked for, the others when a name is none of those.
 local definitions = {}
 
 -- A definition, which nobody changes from now on.
@@ -27,15 +29,33 @@ end
 
 local function add(name, definition) definitions[name] = kept(name, definition) end
 
-for _, module in ipairs(core.modules(ORDERS)) do
-  for name, definition in pairs(require(module).definitions) do add(name, definition) end
+local built_in, unread = {}, {}
+for _, module in ipairs(core.modules(ORDERS)) do unread[module] = true end
+
+local function read(module)
+  if not unread[module] then return end
+  unread[module] = nil
+  for name, definition in pairs(require(module).definitions) do
+    add(name, definition)
+    built_in[name] = true
+  end
 end
-local built_in = {}
-for name in pairs(definitions) do built_in[name] = true end
+
+local function read_all()
+  for _, module in ipairs(check.names(unread)) do read(module) end
+end
+
+-- The definition of this name; false: there is none.
+local function known_as(name)
+  if not definitions[name] then read(ORDERS .. name) end
+  if not definitions[name] then read_all() end
+  return definitions[name] or false
+end
 
 --- The names of all schedules, sorted.
 ---@return string[]
 function schedule.names()
+  read_all()
   return check.names(definitions)
 end
 
@@ -54,7 +74,7 @@ local MOST_SEVERAL <const> = 1024 -- a sweep may try many
 -- "NAME*N": the schedule NAME, N times an iteration. Not listed; nil if there is no such schedule.
 local function repeated_of(name)
   local one, times = name:match "^([%w_%-]+)%*(%d+)$"
-  local base, count = one and definitions[one], math.tointeger(tonumber(times))
+  local base, count = one and known_as(one), math.tointeger(tonumber(times))
   if not base or not count or count < 1 then return nil end
   local known = several[name]
   if not known or known.base ~= base then
@@ -66,17 +86,20 @@ local function repeated_of(name)
   return known.definition
 end
 
-local function find(name) return type(name) == "string" and (definitions[name] or repeated_of(name)) end
+local function find(name) return type(name) == "string" and (known_as(name) or repeated_of(name)) end
 
 --- Whether a script defined a schedule, or the one that runs several times.
 ---@param name string
 ---@return boolean
-function schedule.is_own(name) return not built_in[name:match "^[^*]*"] end
+function schedule.is_own(name) return not schedule.is_built_in(name:match "^[^*]*") end
 
 --- Whether there is a schedule of that name.
 ---@param name any
 ---@return boolean
 function schedule.has(name) return find(name) and true or false end
+
+--- Whether a schedule is built in, so that no script can define it anew.
+function schedule.is_built_in(name) return known_as(name) and built_in[name] or false end
 
 --- The definition of a schedule.
 ---@param name string  or "NAME*N": NAME, N times an iteration, each time with an equal part of its micro-batches
@@ -127,7 +150,9 @@ function schedule.define(name, definition)
   if type(name) ~= "string" or not name:find "^[%w_%-]+$" then
     check.fail("tperf.schedule.define: the name must be letters, digits, _ and -, got %s", check.show(name))
   end
-  if built_in[name] then check.fail("tperf.schedule.define: '%s' is built in; choose another name", name) end
+  if schedule.is_built_in(name) then
+    check.fail("tperf.schedule.define: '%s' is built in; choose another name", name)
+  end
   if definitions[name] then
     check.fail("tperf.schedule.define: '%s' is defined already, and answers about it would change; choose another name",
       name)

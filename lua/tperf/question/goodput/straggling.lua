@@ -9,7 +9,7 @@
 -- Sinha et al. (SC22, arXiv 2208.11035) timed nine tenths of the GPUs of five clusters: GPUs of one kind differ by 8 %
 -- on average (22 % at most), without outliers up to 1.5 times as slow as the median.
 local check = require "tperf.base.check"
-local normal = require "tperf.question.goodput.normal"
+local normal = require("tperf.base.lazy").module "tperf.question.goodput.normal"
 
 local straggling = {}
 

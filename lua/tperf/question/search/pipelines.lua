@@ -336,7 +336,7 @@ end
 --- The schedule names of a search's `schedule` argument: a name, a list, or "any" that has a closed form.
 function pipelines.names(value)
   if value == "any" then return pipelines.schedules() end
-  local list, seen, all = {}, {}, schedule.names()
+  local list, seen = {}, {}
   if type(value) == "table" then argument.list("tperf.search", "schedule", value) end
   for _, name in ipairs(type(value) == "table" and value or { value }) do
     if name ~= name or not seen[name] then list[#list + 1] = name end
@@ -345,6 +345,7 @@ function pipelines.names(value)
   if list[1] == nil then check.fail("'schedule' must be a name or a list of names, got %s", check.show(value)) end
   for _, name in ipairs(list) do
     if not schedule.has(name) then
+      local all = schedule.names()
       check.fail("unknown schedule %s%s; a search can take: %s", check.show(name), check.suggest(name, all),
         table.concat(all, ", "))
     end

@@ -2,7 +2,7 @@
 local configuration = require "tperf.question.configuration"
 local lazy = require "tperf.base.lazy"
 local prepare = require "tperf.question.train.prepare"
-local search = require "tperf.question.search"
+local search = lazy.module "tperf.question.search"
 local advice = lazy.module "tperf.question.search.advice"
 local straggling = require "tperf.question.goodput.straggling"
 local simulate = require "tperf.question.train.simulate"

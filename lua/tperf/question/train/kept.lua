@@ -17,9 +17,6 @@ local SIZES <const> = { global_batch = true, gpus = true, dp = true, fast = true
 -- Arguments that are objects, which never change.
 local OBJECTS <const> = { strategy = true, model = true, system = true, rules = true, software = true, profile = true }
 
-local built_in = {} -- schedules that no script can redefine
-for _, name in ipairs(schedules.names()) do built_in[name] = true end
-
 -- The other fields of this schema of tperf.train, sorted.
 local names_of = check.once(function(schema, s)
   local names = {}
@@ -47,7 +44,7 @@ end
 ---@param schema table  the schema that checked them
 ---@return table problem
 return function(held, o, s, schema)
-  local content = held and built_in[o.schedule] and words(o, names_of(schema, s))
+  local content = held and schedules.is_built_in(o.schedule) and words(o, names_of(schema, s))
   if not content then return (problem.of(o, { s })) end
   local key = ("%p %p %p %p %p "):format(s, o.model, o.system, o.rules, o.profile) .. content .. captured.of_strategy(s)
   if not held[key] then

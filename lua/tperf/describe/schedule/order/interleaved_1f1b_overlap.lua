@@ -1,5 +1,5 @@
 --- Interleaved 1F1B with every steady forward overlapped with a backward, usually of another chunk.
-local interleaved = require "tperf.describe.schedule.order.interleaved"
+local interleaved = require "tperf.describe.schedule.order.interleaved_1f1b"
 
 local definition = {
   summary = "interleaved_1f1b with forward and backward overlapped",
