@@ -2102,9 +2102,8 @@ function tperf.calibrate(given) end
 
 ---Counts what the blocks of a model make, and compares it with what the model's description says, from which memory,
 ---MFU and launch files may still be taken.
----@param value string|table a model: its name, its file or a table
----@return tperf.checked
-function tperf.check(value) end
+---@class tperf.check.functions
+---@overload fun(value: string|table): tperf.checked
 tperf.check = {}
 
 ---Raises at the script's line unless two numbers differ by no more than a part of the larger, or two tables in that
@@ -2421,6 +2420,7 @@ function tperf.plot.spans(options) end
 ---@param given table the arguments that stay, and run = the question (tperf.train)
 ---@return fun(changes: table?): any ask  the answer with these arguments added, or in place of those that were given
 function tperf.prepare(given) end
+
 ---A progress line for a loop of one's own, on standard error, with the time left; where that is no terminal it shows
 ---nothing.
 ---@param total integer steps of the loop

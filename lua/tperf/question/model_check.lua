@@ -210,10 +210,7 @@ local function described(t, name, ...)
   return ok and value or nil
 end
 
---- Counts what the blocks of a model make, and compares it with what the model's description says, from which memory,
---- MFU and launch files may still be taken.
----@param value string|table  a model: its name, its file or a table
----@return tperf.checked
+--- See tperf.check (report/near.lua).
 function model_check.run(value)
   local t = { model = model(value), rules = rules(), blocks = {}, kinds = {}, cache = {}, warnings = {} }
   t.parameters, t.flops = 0, 0

@@ -1,5 +1,4 @@
---- tperf.check: tperf.check(model) counts what a model's blocks make (question/model_check.lua); its fields compare, for
---- tests of scripts (`tperf test`).
+--- tperf.check: what a model's blocks make, beside its description; and comparisons for scripts' tests (`tperf test`).
 local check = require "tperf.base.check"
 
 local checks = {}
@@ -61,6 +60,10 @@ function checks.raises(text, f, ...)
   end
 end
 
-return setmetatable(checks, {
-  __call = function(_, value) return require "tperf.question.model_check".run(value) end,
-})
+--- Counts what the blocks of a model make, and compares it with what the model's description says, from which memory,
+--- MFU and launch files may still be taken.
+---@param value string|table  a model: its name, its file or a table
+---@return tperf.checked
+local function count(_, value) return require "tperf.question.model_check".run(value) end
+
+return setmetatable(checks, { __call = count })
