@@ -210,7 +210,7 @@ return function(spec, start, counts, whole)
       local tperf = require "tperf"
       local sizes, counts, points = {}, {}, {}
       for i = 1, N do sizes[i], counts[i], points[i] = 1000 * i, 8 * i, { bytes = 1e6 + i, gpus = 8 * i } end
-      points[7] = { bytes = 5, gpus = 16, ["system.network.slow.latency"] = "9us" }
+      points[7] = { bytes = 5, gpus = 16, ["system.network.slow.bandwidth"] = "40 GB/s" }
       local function sweep(name, q)
         q.run, q.system, q.fields, q.kind = tperf.collective, "h100-sxm", { "time" }, q.kind or "all_reduce"
         tperf.report.save(name, tperf.sweep(q))
@@ -279,8 +279,8 @@ return function(spec, start, counts, whole)
       local rows = tperf.sweep { run = tperf.collective, system = "h100-sxm", kind = "all_reduce", gpus = 8, top = 5,
         bytes = tperf.vary { 1, 2, 3, 4 } }]])
     local result = run(2, "run s.lua")
-    assert.matches("s.lua:2: tperf.collective: unknown field 'top'; there are bytes, [%l, ]+ %(rank 1, point 1%)",
-      result.err)
+    assert.matches("s.lua:2: tperf.collective: unknown field 'top'; there are bytes, [%l, ]+ "
+      .. "%(rank 1, point 1 %(bytes = 1%)%)", result.err)
     local _, count = result.err:gsub("unknown field", "")
     assert.equal(1, count)
   end)

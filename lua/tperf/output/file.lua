@@ -7,13 +7,13 @@ local output = {}
 local MISSING <const> = "No such file or directory"
 
 --- What f() returns; again, once the folders of a path are made, if they were missing. Those of an absolute path are
---- the user's: they must be there.
+--- the user's: they must be there. So must those of a name without an ending, which scripts cannot write.
 ---@param path string
 ---@param f fun(): any, string?, ...
 function output.in_folder(path, f)
   local value, message, code = f()
   local folder = not value and type(message) == "string" and message:find(MISSING, 1, true)
-    and path:match "^(.*[^/])/+[^/]+$"
+    and path:match "^(.*[^/])/+[^/]+%.%w+$"
   if not folder or folder:sub(1, 1) == "/" or not pcall(output.make_folder, folder) then return value, message, code end
   return f()
 end

@@ -1,7 +1,7 @@
 --- Sandboxed versions of the standard functions that open files: host.input reads regular files, host.output writes
 -- new files and the script's own.
 local check = require "tperf.base.check"
-local in_folder = require "tperf.output.file".in_folder
+local output_file = require "tperf.base.lazy".module "tperf.output.file"
 local source = require "tperf.cli.sandbox.source"
 
 local files = {}
@@ -48,7 +48,8 @@ function files.io(host)
   library.popen, library.tmpfile = unavailable "io.popen", unavailable "io.tmpfile"
   local read_from = host.input.open
   local function write_to(path, mode)
-    return raise_refusal(in_folder(path, function() return host.output.open(path, mode) end))
+    if mode:sub(1, 1) == "r" then return raise_refusal(host.output.open(path, mode)) end
+    return raise_refusal(output_file.in_folder(path, function() return host.output.open(path, mode) end))
   end
   function library.open(path, mode)
     path, mode = text("open", 1, path), mode_of(mode == nil and "r" or mode)

@@ -57,7 +57,7 @@
 -- root_mean_square, parameters, input_kept_elsewhere.
 local check = require "tperf.base.check"
 local checked = require "tperf.describe.strategy.checked"
-local claims = require "tperf.describe.strategy.claims"
+local claims = require "tperf.base.lazy".module "tperf.describe.strategy.claims"
 local core = require "tperf.core"
 local refusal = require "tperf.base.refusal"
 local roles = require "tperf.describe.strategy.roles"

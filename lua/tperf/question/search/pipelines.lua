@@ -4,7 +4,8 @@
 local core = require "tperf.core"
 local argument = require "tperf.base.entry.argument"
 local check = require "tperf.base.check"
-local proof = require "tperf.describe.schedule.proof"
+local lazy = require "tperf.base.lazy"
+local proof = lazy.module "tperf.describe.schedule.proof"
 local refusal = require "tperf.base.refusal"
 local schedule = require "tperf.describe.schedule"
 

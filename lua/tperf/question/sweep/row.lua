@@ -17,11 +17,13 @@ function row.answer(result)
   return copy
 end
 
---- A value as shown in a row: a system or a model by its name.
-function row.shown(value)
+-- A value as shown in a row: a system or a model by its name.
+local function shown(value)
   if type(value) == "table" and type(value.name) == "string" then return value.name end
   return value
 end
+
+row.shown = shown
 
 local refused, failed = {}, {} -- metatables of { reason } and { error }
 
@@ -37,7 +39,10 @@ function row.failure(message) return setmetatable({ error = message }, failed) e
 function row.is_refusal(result) return getmetatable(result) == refused end
 
 --- Whether a result says that there is no answer, for whatever reason.
-function row.is_empty(result) return getmetatable(result) == refused or getmetatable(result) == failed end
+function row.is_empty(result)
+  local kind = getmetatable(result)
+  return kind ~= nil and (kind == refused or kind == failed)
+end
 
 -- The value at a path such as "memory.total".
 local function at(value, path)
@@ -86,11 +91,13 @@ function row.of(job, values, result, searched, own)
     full.candidates, full.fitting, full.reason = result.candidates, result.feasible, result.reason
     full.feasible = result.feasible > 0
   end
+  local names = job.names
   for path, value in pairs(values) do
-    local name = job.names[path]
-    value = row.shown(value)
-    local field = full[name]
-    if field ~= nil and field ~= value and (own or path ~= name) then collide(path, name, field, value) end
+    local name = names[path]
+    value = shown(value)
+    if (own or path ~= name) and full[name] ~= nil and full[name] ~= value then
+      collide(path, name, full[name], value)
+    end
     full[name] = value
   end
   full.result = result

@@ -28,7 +28,7 @@ local runner = {}
 local function run_one(sweep, p)
   local run, done = sweep.searched and sweep.run or sweep.ask, sweep.done
   -- a script's own function may change what it gets, which other points have, too
-  local ok, result, reason = check.attempt(refusal.attempt, run, sweep.own and own.copy(p.args) or p.args)
+  local ok, result, reason = pcall(refusal.attempt, run, sweep.own and own.copy(p.args) or p.args)
   if core.search.pending() then return not core.search.interrupted() end -- the result may be incomplete
   if not ok then
     result = sweep:failed(p, result)
@@ -123,6 +123,7 @@ end
 -- The row of a point whose question raised an error, if the sweep asks for such rows; else raises it for the sweep.
 local function failed(self, p, message)
   local text = type(message) == "string" and message or check.show(message)
+  if text:find("not enough memory", 1, true) then error(message, 0) end -- which says nothing about the point
   local where, said = text:match "^([^\n]-:%d+: )(.*)$"
   if self.job.rows_of_errors then return rows.failure(("%s: %s"):format(self:place(p.index), said or text)) end
   if type(message) ~= "string" then error(message, 0) end
@@ -137,7 +138,7 @@ end
 -- The i-th point: { index, args, key, known }; known: it already has a row, because it was refused or cached.
 local function point(self, i)
   local p, found = { index = i }, nil
-  local ok, args, reason = check.attempt(refusal.attempt, self.job.build, self.job.points[i])
+  local ok, args, reason = pcall(refusal.attempt, self.job.build, self.job.points[i])
   p.args = ok and args or nil
   if not ok then
     found = self:failed(p, args)
@@ -167,7 +168,7 @@ end
 -- Makes and stores the row of a point; returns the row with all its fields.
 local function keep(self, i, result)
   local row, full = rows.of(self.job, self.job.points[i], result, self.searched, self.own)
-  if not rows.is_empty(result) then self.unseen:look(row, full) end
+  if self.unseen.left[1] and not rows.is_empty(result) then self.unseen:look(row, full) end
   if rows.is_refusal(result) then
     self.refused = self.refused + 1
     if not self.reason or i == 1 then self.reason = result.reason end
@@ -209,7 +210,7 @@ local function new_sweep(job, run, cache)
   local show = job.quiet and function() end or progress.start(WHAT)
   -- Takes the result of a point; bytes: the result as encoded by core.codec, if it is; checksum: of these, if known.
   function sweep.done(p, result, bytes, checksum)
-    local refused = rows.is_empty(result)
+    local refused = (cache or sweep.searched) and rows.is_empty(result)
     if sweep.searched and not refused then result = rows.answer(result) end
     local full = sweep:keep(p.index, result)
     if cache and bytes then

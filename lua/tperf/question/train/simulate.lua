@@ -4,7 +4,7 @@
 local lazy = require "tperf.base.lazy"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
-local proof = require "tperf.describe.schedule.proof"
+local proof = lazy.module "tperf.describe.schedule.proof"
 local refusal = require "tperf.base.refusal"
 local schedule = require "tperf.describe.schedule"
 local simulation = lazy.module "tperf.timeline.simulation"
