@@ -277,17 +277,22 @@ static int fitting(lua_State *L) {
     luaL_argcheck(L, series.growth >= 0 && series.growth <= 1, GROWTH,
                   "a part from 0 to 1 is needed");
     lua_settop(L, MICRO_BATCHES);
-    series.micro_batches = tperf_bind_push_sizes(L, MICRO_BATCHES, &series.n);
+    lua_Integer n = (lua_Integer)tperf_bind_length(L, MICRO_BATCHES, "the micro-batches");
     lua_getiuservalue(L, SEARCH, 3);
-    for (bool fits = true; fits && (size_t)i <= series.n; i++) {
-        if (lua_rawgeti(L, WORKLOADS, series.micro_batches[i - 1]) == LUA_TNIL) {
+    int64_t two[2];
+    series.micro_batches = two;
+    for (bool fits = true; fits && i <= n; i++) {
+        for (series.n = 0; series.n < 2 && i + (lua_Integer)series.n <= n; series.n++)
+            two[series.n] =
+                tperf_bind_check_micro_batch(L, MICRO_BATCHES, i + (lua_Integer)series.n);
+        if (lua_rawgeti(L, WORKLOADS, two[0]) == LUA_TNIL) {
             lua_pushinteger(L, i);
             return 2;
         }
         const tperf_workload *workload = tperf_bind_check_workload(L, -1);
-        tperf_bind_check_kinds(L, MICRO_BATCHES + 2, workload);
+        tperf_bind_check_kinds(L, MICRO_BATCHES + 1, workload);
         lua_pop(L, 1);
-        fits = tperf_search_may_fit(b->search, &series, (size_t)i - 1, workload);
+        fits = tperf_search_may_fit(b->search, &series, 0, workload);
     }
     lua_pushinteger(L, i - 1);
     return 1;

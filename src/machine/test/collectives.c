@@ -57,7 +57,8 @@ static void across_domains(void) {
 
 static void meshes(void) {
     tperf_system system = machine();
-    system.network.fast.mesh = true; // among 4 of 8 GPUs, each has 3 of its 7 links: all parts travel at once
+    system.network.fast.mesh =
+        true; // among 4 of 8 GPUs, each has 3 of its 7 links: all parts travel at once
     NEAR(LF + 3.0 / 4 * V / (BF * 3 / 7),
          tperf_collective_time(&system, &tperf_rules_default, TPERF_ALL_GATHER, V,
                                (tperf_group){4, 4}),

@@ -29,7 +29,7 @@ static void set_sound(void) {
                                          .tokens = 2,
                                          .accepted = accepted,
                                          .n_accepted = 1}},
-                 .step_time = {step, NULL, &ticks, 0},
+                 .step_time = {.ticks = step, .context = &ticks},
                  .replicas = 1},
         .heap = &tperf_heap_standard,
     };
