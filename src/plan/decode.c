@@ -59,23 +59,6 @@ static int counts_of(const tperf_pass *pass, double *counts) {
     return n;
 }
 
-static void set_counts(tperf_pass *pass, const double *counts) {
-    int n = 0;
-    pass->tensor_flops = counts[n++];
-    pass->vector_flops = counts[n++];
-    pass->bytes = counts[n++];
-    for (int i = 0; i < pass->n_kernels; i++) {
-        tperf_kernel *k = &pass->kernels[i];
-        k->batch = counts[n++];
-        k->m = counts[n++];
-        k->n = counts[n++];
-        k->k = counts[n++];
-        k->shared = counts[n++];
-    }
-    for (int i = 0; i < pass->n_comms; i++)
-        pass->comms[i].bytes = counts[n++];
-}
-
 static double between(double a, double b, double part) {
     return a + part * (b - a);
 }
@@ -182,20 +165,29 @@ static int layout_at(const tperf_decode *d, double keys) {
 }
 
 int tperf_decode_form_at(const tperf_decode *d, double keys) {
-    return d->form_of[layout_at(d, keys)];
+    return d->n_forms == 1 ? 0 : d->form_of[layout_at(d, keys)];
 }
 
 void tperf_decode_pass(const tperf_decode *d, size_t op, double keys, tperf_pass *pass) {
     int k = layout_at(d, keys);
     *pass = d->workloads[k]->ops[op]->forward;
     if (k + 1 == d->n || keys == d->keys[k]) return;
-    double a[COUNTS_MAX], b[COUNTS_MAX];
+    const tperf_pass *end = &d->workloads[k + 1]->ops[op]->forward;
     double part = (keys - d->keys[k]) / (d->keys[k + 1] - d->keys[k]);
-    int n = counts_of(pass, a);
-    counts_of(&d->workloads[k + 1]->ops[op]->forward, b);
-    for (int i = 0; i < n; i++)
-        a[i] = between(a[i], b[i], part);
-    set_counts(pass, a);
+    pass->tensor_flops = between(pass->tensor_flops, end->tensor_flops, part);
+    pass->vector_flops = between(pass->vector_flops, end->vector_flops, part);
+    pass->bytes = between(pass->bytes, end->bytes, part);
+    for (int i = 0; i < pass->n_kernels; i++) {
+        tperf_kernel *kernel = &pass->kernels[i];
+        const tperf_kernel *last = &end->kernels[i];
+        kernel->batch = between(kernel->batch, last->batch, part);
+        kernel->m = between(kernel->m, last->m, part);
+        kernel->n = between(kernel->n, last->n, part);
+        kernel->k = between(kernel->k, last->k, part);
+        kernel->shared = between(kernel->shared, last->shared, part);
+    }
+    for (int i = 0; i < pass->n_comms; i++)
+        pass->comms[i].bytes = between(pass->comms[i].bytes, end->comms[i].bytes, part);
 }
 
 // An interval is looked at in so many points, evenly spaced; FEW steps are added up one by one.
