@@ -84,7 +84,7 @@ describe("systems", function()
 
   it("state it in `tperf list`, and below tables", function()
     local listed = program.ask("tperf list systems --wide").out
-    assert.matches("\nh800%-sxm +NVIDIA H800 SXM 80 GB +80%.00 GB +989%.4 TFLOP/s +8 +of h100%-sxm\n", listed)
+    assert.matches("\nh800%-sxm +NVIDIA +NVIDIA H800 SXM 80 GB +80%.00 GB +989%.4 TFLOP/s +8 +of h100%-sxm\n", listed)
     assert.matches("\nmi355x [^\n]* datasheet\n", listed)
     assert.matches("\nh100%-sxm [^\n]* measured\n", listed)
     local function told(system, more)

@@ -214,6 +214,8 @@ static double slow_start(const tperf_exchange *e) {
     return tperf_ring_start(slow, e->g) + near * e->link->hop_s;
 }
 
+enum { MEASURED_DOMAIN = 8 }; // the largest in which the ramp was measured
+
 // Part of an all-reduce's ramp that a pass in one direction has: with it, the times of an all-gather on 16 to 2,048 H100s
 // keep to those of NCCL's own model (src/graph/tuning.cc) within a factor of two at every size.
 static const double ONE_WAY = 0.2;
@@ -229,8 +231,10 @@ static double slow_seconds(const tperf_exchange *e) {
                                                           through_fast_port(e), e->bytes, NULL));
     bool one_way = e->kind == TPERF_ALL_GATHER || e->kind == TPERF_REDUCE_SCATTER;
     double time = tperf_slow_time(slow, slow_start(e), stream, one_way ? ONE_WAY : 1);
-    // No faster than the part of one domain alone.
-    if (e->reach == TPERF_LONE) return time;
+    // No faster than the part of one domain alone, which may be the slower one where domains are large, and where an
+    // all-to-all starts slowly in them.
+    bool less = e->group.fast <= MEASURED_DOMAIN && e->kind != TPERF_ALL_TO_ALL;
+    if (e->reach == TPERF_LONE || less) return time;
     double inside = e->kind == TPERF_ALL_TO_ALL ? e->bytes / e->g : e->bytes;
     return larger(time, tperf_link_time(e->link, reduces(e), e->port, e->q, inside));
 }

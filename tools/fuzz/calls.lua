@@ -64,6 +64,8 @@ function calls.schedule()
     p2p = 0.1 } }, tperf.schedule
 end
 
+local defined = 0 -- schedules, each under a name of its own
+
 function calls.schedule_own()
   local function order(s)
     for m = 1, s.microbatches do s:forward(1, 1, m) end
@@ -71,8 +73,9 @@ function calls.schedule_own()
   end
   return { { devices = 1, stages = 1, microbatches = 3, times = { forward = 1, backward = 2 } }, order },
     function(given, fill)
-      tperf.schedule.define("own", fill)
-      given.schedule = "own"
+      defined = defined + 1
+      given.schedule = "own-" .. defined
+      tperf.schedule.define(given.schedule, fill)
       return tperf.schedule(given)
     end
 end

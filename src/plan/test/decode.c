@@ -11,7 +11,8 @@ static void step(const void *context, double keys, double *values) {
 }
 
 static void compare(double first, double last, double bend) {
-    const tperf_decode decode = {.n = 2, .keys = {1, 4096}};
+    double keys_of[] = {1, 4096};
+    const tperf_decode decode = {.n = 2, .keys = keys_of};
     const tperf_step_values of = {step, &bend, 2};
     double sum[2] = {0}, added[2] = {0}, values[2];
     tperf_decode_sum(&decode, first, last, &of, sum);

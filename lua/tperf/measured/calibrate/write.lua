@@ -72,6 +72,8 @@ local function emit(lines, value, indent)
     local item = value[key]
     if type(item) ~= "table" then
       lines[#lines + 1] = indent .. key .. ": " .. scalar(item, key == "launch" or key == "efficiency")
+    elseif item[1] ~= nil then
+      lines[#lines + 1] = indent .. key .. ": " .. list(item)
     elseif is_curve(item) then
       lines[#lines + 1] = indent .. key .. ":"
       local rest = flow(item)

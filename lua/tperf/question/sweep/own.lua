@@ -40,8 +40,8 @@ function own.unseen(fields, question)
 end
 
 function unseen:refuse()
-  local name, known = self.left[1], {}
-  for key in next, self.row.result or self.row do
+  local name, known, answer = self.left[1], {}, self.row.result
+  for key in next, type(answer) == "table" and answer or self.row do
     if type(key) == "string" then known[#known + 1] = key end
   end
   check.fail("tperf.sweep: 'fields': none of %d answers has '%s'%s", self.looked, name, check.suggest(name, known))
