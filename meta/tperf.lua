@@ -6,9 +6,10 @@
 ---@field layer? any[] the blocks of every layer, except in groups with their own blocks
 ---@field first? any[] blocks before the first layer and after the last (default: the usual embedding and head)
 ---@field last? any[] blocks before the first layer and after the last (default: the usual embedding and head)
----@field groups? any the model's layers as runs of equal ones, in order, or function(model) -> list (default: from the model's description). Each is { count = layers, key = a name, the same for equal layers (default: made from the fields), blocks = { … }?, seq = tokens of its sequence (default: the model's), … }; blocks find the group, with all its fields, as share.group
----@field parameters? any the number of parameters, or function(model) -> total, active (that one token uses); default: from the description
----@field flops_per_token? any forward and backward FLOPs, a number or function(model, options) -> number (options as in model:flops_per_token); MFU is computed from it
+---@field groups? any the model's layers as runs of equal ones, in order, or function(model) -> list (default: from the model's description). Each is { count = layers, key = a name, the same for equal layers (default: made from the fields), blocks = { … }?, seq = tokens of its sequence (default: the model's), width = features of the stream that enters its layers (default: as its first op reads), carries = elements of a sequence that travel beside the stream to its layers (skips), keeps = what a sequence keeps of one layer between steps of decoding, as an op's `keeps`, or function(model, share) -> that (default: what its ops say), … }; blocks find the group, with all its fields, as share.group
+---@field admits? function function(model, layout) -> true, or false and a reason: which layouts the blocks can have, in place of what the description's heads and widths divide into. layout: the sizes of the strategy's axes by name, strategy = its name
+---@field parameters? any the number of parameters, or function(model) -> total, active (that one token uses); default: those of the ops
+---@field flops_per_token? any forward and backward FLOPs, a number or function(model, options) -> number (options as in model:flops_per_token); MFU is computed from it; default: those of the ops
 
 ---@class tperf.calibrate.request
 ---@field system string|table the system to start from: its peaks and bandwidths stay
@@ -343,12 +344,14 @@
 ---@field head_dim integer features of a head's query and key; value_dim: of its value (head_dim)
 ---@field heads integer heads of queries; kv_heads: of keys and values (heads)
 ---@field keep_scores? boolean true: scores are kept for the backward pass
+---@field keeps? any { token =, sequence =, window = }: bytes that a sequence keeps between steps of decoding on this GPU: for each of its tokens, or the last `window` of them, and whatever their number. Default: of attention its keys and values, of a scan's step its state, of other ops nothing
 ---@field keys integer rows of queries and of keys; seq sets both
 ---@field kv_heads? integer heads of queries; kv_heads: of keys and values (heads)
 ---@field matrix_dtype? string of the matrix units' products (dtype)
 ---@field name? string of the op, in tables and messages
 ---@field queries integer rows of queries and of keys; seq sets both
 ---@field recomputed? boolean true: the backward pass runs the forward pass again
+---@field shared_as? string a name: all ops of this name share one tensor. Each stage that has any of them holds one copy, and the copies' gradients are added up
 
 ---@class tperf.op.attention.request
 ---@field ring? boolean true: they pass from GPU to GPU instead, overlapped with the kernels
@@ -359,6 +362,7 @@
 ---@field gather? string axis over which X, or keys and values, or a norm's result, are gathered
 ---@field head_dim integer features of a head's query and key; value_dim: of its value (head_dim)
 ---@field heads integer heads of queries; kv_heads: of keys and values (heads)
+---@field keeps? any { token =, sequence =, window = }: bytes that a sequence keeps between steps of decoding on this GPU: for each of its tokens, or the last `window` of them, and whatever their number. Default: of attention its keys and values, of a scan's step its state, of other ops nothing
 ---@field keys integer rows of queries and of keys; seq sets both
 ---@field kv_dtype? string weight_dtype: of weights, kv_dtype: of cached keys and values (dtype)
 ---@field kv_heads? integer heads of queries; kv_heads: of keys and values (heads)
@@ -368,6 +372,7 @@
 ---@field seen? number keys a query sees; causal: the preceding ones, window: the last of them, seen: their average in sequences of several documents
 ---@field seq? integer rows of queries and of keys; seq sets both
 ---@field shards? integer the queries are one of so many equal parts (1)
+---@field shared_as? string a name: all ops of this name share one tensor. Each stage that has any of them holds one copy, and the copies' gradients are added up
 ---@field sinks? boolean true: one learned score per head
 ---@field value_dim? integer features of a head's query and key; value_dim: of its value (head_dim)
 ---@field values_in_keys? boolean true: values are part of the keys
@@ -381,8 +386,8 @@
 ---@field vocab integer logits per row on this GPU
 
 ---@class tperf.op.custom.request
----@field forward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … } } (share: bytes are one GPU's; beside: overlaps with the op; once, exchanges: arch/experts/dispatch.lua)
----@field backward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … } } (share: bytes are one GPU's; beside: overlaps with the op; once, exchanges: arch/experts/dispatch.lua)
+---@field forward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … } } (share: bytes are one GPU's part, as those of an all_to_all always are; beside: overlaps with the op; once, exchanges: arch/experts/dispatch.lua)
+---@field backward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … } } (share: bytes are one GPU's part, as those of an all_to_all always are; beside: overlaps with the op; once, exchanges: arch/experts/dispatch.lua)
 ---@field weight_bytes? number weight_bytes: of weights, in the op's dtype; saved_bytes: of kept activations
 ---@field saved_bytes? number weight_bytes: of weights, in the op's dtype; saved_bytes: of kept activations
 ---@field repeated_bytes? number the part of forward bytes that is read again or freed meanwhile, and takes no memory
@@ -390,7 +395,9 @@
 ---@field expert? boolean routed: pairs of token and expert that inference sorts, forward; expert: experts' weights
 ---@field by_keys? boolean true: its cost grows with the keys that its tokens see, as attention's does: serving engines price it for each request apart
 ---@field dtype? string of its elements; selects the peak ("bf16")
+---@field keeps? any { token =, sequence =, window = }: bytes that a sequence keeps between steps of decoding on this GPU: for each of its tokens, or the last `window` of them, and whatever their number. Default: of attention its keys and values, of a scan's step its state, of other ops nothing
 ---@field name? string of the op, in tables and messages
+---@field shared_as? string a name: all ops of this name share one tensor. Each stage that has any of them holds one copy, and the copies' gradients are added up
 
 ---@class tperf.op.elementwise.request
 ---@field backward_bytes number per element
@@ -402,19 +409,24 @@
 ---@field forward_flops number per element
 ---@field fused? boolean in serving engines; fused: part of a neighbour's kernel, eager: launched by the host
 ---@field input_bytes? number the part of saved_bytes that another op made (0)
+---@field keeps? any { token =, sequence =, window = }: bytes that a sequence keeps between steps of decoding on this GPU: for each of its tokens, or the last `window` of them, and whatever their number. Default: of attention its keys and values, of a scan's step its state, of other ops nothing
 ---@field name? string of the op, in tables and messages
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
 ---@field parameters? integer rows after the gather if the shards do not add up; parameters: their number
 ---@field recomputed? boolean true: the backward pass runs the forward pass again
 ---@field repeated_bytes? number the part of forward_bytes that is read again or freed meanwhile, and takes no memory
+---@field role? integer 1: a residual sum, 2: a rotation, 3: a gated activation, which engines and stacks without a compiler run otherwise (0)
 ---@field saved_bytes? number per element
+---@field shared_as? string a name: all ops of this name share one tensor. Each stage that has any of them holds one copy, and the copies' gradients are added up
 
 ---@class tperf.op.embedding.request
 ---@field all_reduce? string axis over which Y is summed
 ---@field dtype? string of its elements; selects the peak ("bf16")
+---@field keeps? any { token =, sequence =, window = }: bytes that a sequence keeps between steps of decoding on this GPU: for each of its tokens, or the last `window` of them, and whatever their number. Default: of attention its keys and values, of a scan's step its state, of other ops nothing
 ---@field name? string of the op, in tables and messages
 ---@field reduce_scatter? string axis over which Y is summed
 ---@field rows integer rows that this GPU works on
+---@field shared_as? string a name: all ops of this name share one tensor. Each stage that has any of them holds one copy, and the copies' gradients are added up
 ---@field tied? boolean true: the weights are the embedding's
 ---@field tokens integer rows that this GPU works on
 ---@field weight_dtype? string weight_dtype: of weights, kv_dtype: of cached keys and values (dtype)
@@ -428,12 +440,14 @@
 ---@field head_dim integer features of a head's query and key; value_dim: of its value (head_dim)
 ---@field heads integer heads of queries; kv_heads: of keys and values (heads)
 ---@field keep_scores? boolean true: scores are kept for the backward pass
+---@field keeps? any { token =, sequence =, window = }: bytes that a sequence keeps between steps of decoding on this GPU: for each of its tokens, or the last `window` of them, and whatever their number. Default: of attention its keys and values, of a scan's step its state, of other ops nothing
 ---@field keys integer rows of queries and of keys; seq sets both
 ---@field kv_heads? integer heads of queries; kv_heads: of keys and values (heads)
 ---@field matrix_dtype? string of the matrix units' products (dtype)
 ---@field name? string of the op, in tables and messages
 ---@field queries integer rows of queries and of keys; seq sets both
 ---@field recomputed? boolean true: the backward pass runs the forward pass again
+---@field shared_as? string a name: all ops of this name share one tensor. Each stage that has any of them holds one copy, and the copies' gradients are added up
 
 ---@class tperf.op.grouped_linear.request
 ---@field active? number experts that have any rows (all)
@@ -447,6 +461,7 @@
 ---@field input_grad? string axis over which X's gradient is reduce-scattered; all_reduce: summed whole
 ---@field input_grad_all_reduce? string axis over which X's gradient is reduce-scattered; all_reduce: summed whole
 ---@field input_kept_elsewhere? boolean true: another op keeps the same input
+---@field keeps? any { token =, sequence =, window = }: bytes that a sequence keeps between steps of decoding on this GPU: for each of its tokens, or the last `window` of them, and whatever their number. Default: of attention its keys and values, of a scan's step its state, of other ops nothing
 ---@field matrix_dtype? string of the matrix units' products (dtype)
 ---@field n_in integer features of a row; n_in: of the input, n_out: of the output
 ---@field n_out integer features of a row; n_in: of the input, n_out: of the output
@@ -458,6 +473,7 @@
 ---@field pipelined? boolean chunks of rows, overlapped with gather and reduction; pipelined: as in TransformerEngine
 ---@field reduce_scatter? string axis over which Y is summed
 ---@field shard? integer rows of X per GPU of `gather`; output_shard: of Y's gradient per GPU of `output_grad` (all)
+---@field shared_as? string a name: all ops of this name share one tensor. Each stage that has any of them holds one copy, and the copies' gradients are added up
 ---@field tokens integer rows that this GPU works on
 ---@field weight_dtype? string weight_dtype: of weights, kv_dtype: of cached keys and values (dtype)
 
@@ -471,6 +487,7 @@
 ---@field input_grad? string axis over which X's gradient is reduce-scattered; all_reduce: summed whole
 ---@field input_grad_all_reduce? string axis over which X's gradient is reduce-scattered; all_reduce: summed whole
 ---@field input_kept_elsewhere? boolean true: another op keeps the same input
+---@field keeps? any { token =, sequence =, window = }: bytes that a sequence keeps between steps of decoding on this GPU: for each of its tokens, or the last `window` of them, and whatever their number. Default: of attention its keys and values, of a scan's step its state, of other ops nothing
 ---@field matrix_dtype? string of the matrix units' products (dtype)
 ---@field n_in integer features of a row; n_in: of the input, n_out: of the output
 ---@field n_out integer features of a row; n_in: of the input, n_out: of the output
@@ -482,10 +499,11 @@
 ---@field pipelined? boolean chunks of rows, overlapped with gather and reduction; pipelined: as in TransformerEngine
 ---@field reduce_scatter? string axis over which Y is summed
 ---@field shard? integer rows of X per GPU of `gather`; output_shard: of Y's gradient per GPU of `output_grad` (all)
+---@field shared_as? string a name: all ops of this name share one tensor. Each stage that has any of them holds one copy, and the copies' gradients are added up
 ---@field tied? boolean true: the weights are the embedding's
 ---@field tokens integer rows that this GPU works on
 ---@field weight_dtype? string weight_dtype: of weights, kv_dtype: of cached keys and values (dtype)
----@field weights_elsewhere? boolean true: another op of this GPU holds the weights
+---@field weights_elsewhere? boolean true: another op of the same name and size holds the weights; a pipeline's stage without it holds a copy
 
 ---@class tperf.op.norm.request
 ---@field dtype? string of its elements; selects the peak ("bf16")
@@ -493,10 +511,12 @@
 ---@field gathered_tokens? integer rows after the gather if the shards do not add up; parameters: their number
 ---@field grad_statistics? number numbers all-reduced over it in the backward pass
 ---@field input_kept_elsewhere? boolean true: another op keeps the same input
+---@field keeps? any { token =, sequence =, window = }: bytes that a sequence keeps between steps of decoding on this GPU: for each of its tokens, or the last `window` of them, and whatever their number. Default: of attention its keys and values, of a scan's step its state, of other ops nothing
 ---@field name? string of the op, in tables and messages
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
 ---@field parameters? integer rows after the gather if the shards do not add up; parameters: their number
 ---@field root_mean_square? boolean true: RMSNorm
+---@field shared_as? string a name: all ops of this name share one tensor. Each stage that has any of them holds one copy, and the copies' gradients are added up
 ---@field statistics? string axis over which a row is sharded
 ---@field tokens integer rows that this GPU works on
 ---@field width integer features of a row; n_in: of the input, n_out: of the output
@@ -506,8 +526,10 @@
 ---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field experts integer of this GPU; of a router: of the layer
 ---@field input_kept_elsewhere? boolean true: another op keeps the same input
+---@field keeps? any { token =, sequence =, window = }: bytes that a sequence keeps between steps of decoding on this GPU: for each of its tokens, or the last `window` of them, and whatever their number. Default: of attention its keys and values, of a scan's step its state, of other ops nothing
 ---@field name? string of the op, in tables and messages
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
+---@field shared_as? string a name: all ops of this name share one tensor. Each stage that has any of them holds one copy, and the copies' gradients are added up
 ---@field tokens integer rows that this GPU works on
 ---@field top_k integer experts per token
 ---@field width integer features of a row; n_in: of the input, n_out: of the output
@@ -519,8 +541,10 @@
 ---@field groups? integer of a scan; groups: of B and C, state: its size, chunk: tokens, step: true for one token
 ---@field head_dim integer features of a head's query and key; value_dim: of its value (head_dim)
 ---@field heads integer heads of queries; kv_heads: of keys and values (heads)
+---@field keeps? any { token =, sequence =, window = }: bytes that a sequence keeps between steps of decoding on this GPU: for each of its tokens, or the last `window` of them, and whatever their number. Default: of attention its keys and values, of a scan's step its state, of other ops nothing
 ---@field name? string of the op, in tables and messages
 ---@field seq integer rows of queries and of keys; seq sets both
+---@field shared_as? string a name: all ops of this name share one tensor. Each stage that has any of them holds one copy, and the copies' gradients are added up
 ---@field state integer of a scan; groups: of B and C, state: its size, chunk: tokens, step: true for one token
 ---@field state_element? number bytes of a number of the state that a scan keeps (4)
 ---@field step? boolean of a scan; groups: of B and C, state: its size, chunk: tokens, step: true for one token
@@ -533,12 +557,14 @@
 ---@field head_dim integer features of a head's query and key; value_dim: of its value (head_dim)
 ---@field heads integer heads of queries; kv_heads: of keys and values (heads)
 ---@field keep_scores? boolean true: scores are kept for the backward pass
+---@field keeps? any { token =, sequence =, window = }: bytes that a sequence keeps between steps of decoding on this GPU: for each of its tokens, or the last `window` of them, and whatever their number. Default: of attention its keys and values, of a scan's step its state, of other ops nothing
 ---@field keys integer rows of queries and of keys; seq sets both
 ---@field kv_heads? integer heads of queries; kv_heads: of keys and values (heads)
 ---@field matrix_dtype? string of the matrix units' products (dtype)
 ---@field name? string of the op, in tables and messages
 ---@field queries integer rows of queries and of keys; seq sets both
 ---@field recomputed? boolean true: the backward pass runs the forward pass again
+---@field shared_as? string a name: all ops of this name share one tensor. Each stage that has any of them holds one copy, and the copies' gradients are added up
 
 ---@class tperf.op.softmax.request
 ---@field dtype? string of its elements; selects the peak ("bf16")
@@ -1737,7 +1763,7 @@ function tperf_Report:save(path) end
 ---@field software string profile of the software stack; "none": the formulas alone
 ---@field time_without_waste number seconds of an iteration by the formulas alone: kernels and links as timed on their own, without host and optimizer's step; at most `time`
 ---@field interval? table with a profile: { low, high } seconds between which 90 % of comparable runs lie
----@field warnings? string[] with a profile: in which respects no compared run resembled this one
+---@field warnings? string[] with a profile: in which respects no compared run resembled this one; of an architecture: what its blocks leave out (GPUs of an axis that each do all of a block's work)
 ---@field least_time? number of tperf.train: a lower bound, in seconds, of every simulation of its schedule
 ---@field unproven? string of tperf.search, if it was interrupted: how many of the candidates that could be better were simulated
 ---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
@@ -1761,6 +1787,7 @@ function tperf_Report:save(path) end
 ---@field unproven? string if not proven: how many of those that bounds leave were simulated
 ---@field seconds number duration of the search
 ---@field reason? string why nothing was found
+---@field left_out? string[] strategies that cannot cut the model, and layouts that its blocks refuse, with their reasons
 ---@field model tperf.model
 ---@field system tperf.system
 ---@field gpus integer
@@ -2088,7 +2115,7 @@ function tperf.args.text() end
 
 ---Defines a block: a function from the model and one GPU's share to a list of ops.
 ---@class tperf.block.functions
----@overload fun(name: string, build: fun(model: table, share: table): table): table
+---@overload fun(name: string, build: fun(model: table, share: table): table|nil, string|nil): table
 tperf.block = {}
 
 ---Whether a value was made by tperf.block.
@@ -2100,8 +2127,8 @@ function tperf.block.is(value) end
 ---@return table result { system, fits = { { curve, values, undetermined, fitted, held, points } … }, left_out = { { file, reason, rows } … } }
 function tperf.calibrate(given) end
 
----Counts what the blocks of a model make, and compares it with what the model's description says, from which memory,
----MFU and launch files may still be taken.
+---Counts what the blocks of a model make, and compares it with what the model's description says, of which the
+---library's blocks and launch files are made.
 ---@class tperf.check.functions
 ---@overload fun(value: string|table): tperf.checked
 tperf.check = {}
@@ -2648,7 +2675,7 @@ function tperf.search(given) end
 ---The best ways to serve a model on a number of GPUs. Tries every split of the GPUs over a strategy's axes, pp and
 ---replicas, with doublings of the batch, the largest that fits, and the largest within the limits.
 ---@param given tperf.search_inference.request
----@return table records  as of tperf.infer, best first; with pareto       the Pareto front of tpot and throughput per GPU candidates, feasible   number tried; number that fit and keep the limits warnings     sentences: what of the model the figures take for granted; nil: nothing reason       why there are none
+---@return table records  as of tperf.infer, best first; with pareto       the Pareto front of tpot and throughput per GPU candidates, feasible   number tried; number that fit and keep the limits warnings     sentences: what of the model the figures take for granted; nil: nothing left_out     why strategies cannot serve the model, or its blocks refuse a layout; nil: none do reason       why there are none
 function tperf.search_inference(given) end
 
 ---The deployments that serve a rate within limits, fewest GPUs first. Searches the sizes of the strategy's axes, ranks

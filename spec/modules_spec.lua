@@ -213,7 +213,7 @@ describe("module names", function()
     local own = tperf.architecture { name = "own", layer = { tperf.block("one", function() return { op } end) } }
     local model = { name = "m", layers = 4, hidden = 64, heads = 4, ffn = 256, seq = 64, vocab = 100 }
     model.architecture = own
-    refused({ model = model, recompute_modules = "mlp" }, "the blocks of architecture 'own' do not say")
+    refused({ model = model, recompute_modules = "mlp" }, "no op of architecture 'own' says that it belongs to it")
     refused({ recompute_modules = "mla_up_proj" }, "has no latent attention (mla)")
     refused({ recompute_modules = { "op", "mlp" } }, "cannot be combined")
     refused({ recompute_modules = "core_atn" }, "did you mean 'core_attn'?")

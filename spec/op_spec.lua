@@ -182,7 +182,7 @@ describe("op.custom", function()
       name = "mine", dtype = "fp16", weight_bytes = 5, saved_bytes = 6, repeated_bytes = 7,
       expert = true,
       forward = { tensor_flops = 1, vector_flops = 2, bytes = 3,
-        comms = { { kind = "all_to_all", axis = "ep", bytes = 4, share = true, beside = true } } },
+        comms = { { kind = "all_gather", axis = "ep", bytes = 4, share = true, beside = true } } },
       backward = { tensor_flops = 7, vector_flops = 8, bytes = 9, comms = {} },
     }
     local c = op.custom(given):counts()

@@ -68,8 +68,12 @@ typedef struct tperf_step_values {
 void tperf_decode_sum(const tperf_decode *decode, double first, double last,
                       const tperf_step_values *values, double *sum);
 
-// The state that one layer keeps of one sequence, on one GPU. A row for each number (tperf/record.h).
+// A part of what one layer of a section keeps of one sequence, on one GPU: a layer may have several. A row for each number
+// (tperf/record.h).
+enum { TPERF_CACHES_MAX = 64 };
 #define TPERF_CACHE(FIELD)                                                                         \
+    FIELD(INTEGER, section, "section", NULL, TPERF_REQUIRED, 0, TPERF_ANY,                         \
+          "a kind of layer, or an end")                                                            \
     FIELD(NUMBER, token_bytes, "token_bytes", "bytes", TPERF_REQUIRED, 0, TPERF_ANY,               \
           "per token kept")                                                                        \
     FIELD(NUMBER, most_tokens, "most_tokens", NULL, TPERF_REQUIRED, 0, TPERF_ANY,                  \
@@ -107,7 +111,8 @@ typedef struct tperf_inference {
     const tperf_workload *prefill;  // prefill_batch prompts
     const tperf_decode *decode;     // micro_batch sequences; NULL: only the first token is wanted
     const tperf_workload *single;   // a step of one sequence with one key, for its working memory
-    const tperf_cache *caches;      // [kinds of layer]
+    const tperf_cache *caches;      // [n_caches]
+    size_t n_caches;
     TPERF_INFERENCE(TPERF_MEMBER)
     tperf_inference_scratch *scratch; // tperf_inference_scratch_size bytes, all 0
 } tperf_inference;

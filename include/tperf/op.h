@@ -103,13 +103,23 @@ typedef struct tperf_own_gradients {
     double tensor_flops, vector_flops, bytes, saved_bytes;
 } tperf_own_gradients;
 
+// What a sequence keeps between the steps of decoding, on one GPU: bytes for each of its tokens, or for the last `window`
+// of them (0: all); and whatever their number. Attention says `keys` that it reads, of key_bytes each, of all its batch,
+// and a scan its state, unless the block says what is kept (`stated`).
+typedef struct tperf_op_kept {
+    double token, sequence, window, keys, key_bytes;
+    bool stated;
+} tperf_op_kept;
+
 typedef struct tperf_op {
     char name[TPERF_NAME_MAX];
-    tperf_dtype dtype;        // of activations; selects the peaks of the vector units
-    tperf_dtype matrix_dtype; // in which the matrix units multiply
+    char shared_as[TPERF_NAME_MAX]; // ops of one name share one tensor; "": its weights are its own
+    tperf_dtype dtype;              // of activations; selects the peaks of the vector units
+    tperf_dtype matrix_dtype;       // in which the matrix units multiply
     tperf_pass forward, backward;
     double weight_bytes; // on one GPU
     double parameters;   // in these bytes; each has a gradient and optimizer state
+    double borrowed;     // parameters that another op holds
     double copy_bytes;   // further copies of the weights, kept beside them between passes
     double gather_bytes; // bytes that replicas gather; 0: weight_bytes
     double step_bytes;   // read and written once per iteration to make these copies
@@ -119,13 +129,19 @@ typedef struct tperf_op {
     bool stopped;        // nothing below is trained: the input's gradient is not computed
     tperf_own_gradients own;
     bool attention; // its kernels are fused attention, for which software has its own factor
-    bool single;    // its backward pass is one kernel, not one per gradient
-    bool joined;    // a neighbour's call launches its kernels: the host makes no call for it
-    int64_t calls;  // of the host for each of its kernels, unless a graph holds them; 0: one
+    // FLOPs of a forward pass as MFU counts them, of pairs that see each other, and of all pairs within the window; 0:
+    // those of its kernels.
+    double seen_flops, pair_flops;
+    tperf_op_kept kept;
+    bool single;   // its backward pass is one kernel, not one per gradient
+    bool joined;   // a neighbour's call launches its kernels: the host makes no call for it
+    int64_t calls; // of the host for each of its kernels, unless a graph holds them; 0: one
     int64_t backward_calls; // for the backward pass; 0: `calls` for each gradient
     bool looped;            // all but the first of them are PyTorch's alone, in a module's loop
     bool scattered;         // passes over rows in their experts' order: the HBM's scattered part
     bool chunkwise;         // kernels of a recurrence in chunks: the accelerator's chunkwise
+    int64_t role;           // tperf_role, of a pass over elements
+    double elements;        // of that pass
     bool norm;              // a norm, whose kernel may write its output in a narrower dtype
     bool expert;            // the weights are experts', spread by the expert axis
     bool adapter;           // added beside the model's own ops
@@ -207,9 +223,16 @@ tperf_status tperf_op_summa_attend(tperf_op *op, const tperf_summa_attention *sh
 
 // A pass over `elements`, with `parameters` shared by all of them. Counts are per element.
 // grad_axis: the parameters are replicated over this axis: gradients are all-reduced.
+// role: what serving engines and PyTorch without a compiler run otherwise.
+typedef enum tperf_role {
+    TPERF_ROLE_OTHER,
+    TPERF_ROLE_RESIDUAL,
+    TPERF_ROLE_ROTARY,
+    TPERF_ROLE_GATE
+} tperf_role;
 typedef struct tperf_elementwise {
     double elements;
-    int64_t parameters;
+    int64_t parameters, role;
     double forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes, input_bytes,
         repeated_bytes;
     bool recomputed, fused, eager;
@@ -379,6 +402,18 @@ void tperf_op_freeze(tperf_op *op, double element, bool keeps_input);
 // Nothing upstream of the op is trained: only the parameters' gradients remain of the backward pass. Without parameters
 // there is no backward pass, and nothing is kept for it.
 void tperf_op_stop(tperf_op *op);
+
+// FLOPs of a pass by which MFU is counted: 2 m n k of each product, those of attention's pairs (with all_pairs of pairs
+// that the mask hides, too), whatever else runs on the matrix units. A backward pass counts at most twice the forward
+// pass: what it computes again does not count.
+typedef struct tperf_model_flops {
+    double forward, backward;
+} tperf_model_flops;
+tperf_model_flops tperf_op_model_flops(const tperf_op *op, bool all_pairs);
+
+// The same op whose weights another section holds, and an op that holds its weights and computes nothing.
+void tperf_op_lend(tperf_op *op);
+void tperf_op_hold_alone(tperf_op *op);
 
 // Kernels that a serving engine's host launches for the op's forward pass where no graph holds them: its own, those
 // beside, and one that narrows the input of a product in fewer bits.

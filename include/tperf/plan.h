@@ -302,7 +302,7 @@ typedef struct tperf_plan {
     const tperf_layer_cost *costs; // of every section, for the candidate's placement
 } tperf_plan;
 
-// The plan of a candidate, whose costs[n_kinds + 2] it fills. Fails if the system lacks a peak that an op needs. The
+// The plan of a candidate, whose costs[n_sections] it fills. Fails if the system lacks a peak that an op needs. The
 // arguments must outlive it.
 tperf_status tperf_plan_init(tperf_plan *plan, const tperf_candidate *candidate,
                              const tperf_job *job, const tperf_workload *workload,
@@ -430,13 +430,16 @@ void tperf_passes_of(const tperf_plan *plan, const tperf_stage *chunks, int64_t 
 
 // The same in steps, each of which is shared by many candidates of a search.
 
-// The number of a section's layers in a stage; 0 or 1 for the two ends.
-double tperf_stage_layers(const tperf_stage *stage, int section, int n_kinds);
+// The number of a section's layers in a stage; 0 or 1 for the two ends and for weights that sections share.
+double tperf_stage_layers(const tperf_stage *stage, int section, const tperf_workload *workload);
+
+// Whether a stage holds a copy of the weights of this section, which others share.
+bool tperf_stage_shares(const tperf_stage *stage, int section, const tperf_workload *workload);
 
 // The number that one micro-batch passes in a device of a pipeline's stage, on average: of the stage and its mirror, if
 // each is on two devices.
 double tperf_layers_passed(const tperf_pipeline *pipeline, const tperf_stage *stage, int section,
-                           int n_kinds);
+                           const tperf_workload *workload);
 
 tperf_stage_time tperf_stage_time_of(const tperf_stage *stage, const tperf_workload *workload,
                                      const tperf_layer_cost *costs, const tperf_job *job);
@@ -447,20 +450,21 @@ typedef struct tperf_exchange {
     double update; // seconds to gather whole update matrices for the optimizer step
 } tperf_exchange;
 
-// The ends of a pipeline may hold one table, whose gradients they add up once an iteration: bytes of these, the two GPUs
-// (`stages`: in a fast domain), seconds.
-static inline double tperf_tied_bytes(const tperf_job *job, const tperf_workload *workload,
-                                      const tperf_layer_cost *costs) {
-    return job->training->gradient_bytes * costs[workload->n_kinds + 1].tied.count;
-}
-static inline tperf_group tperf_ends_of(const tperf_pipeline *pipeline, int64_t stages) {
-    return (tperf_group){2, stages == pipeline->pp ? 2 : 1};
-}
-double tperf_tied_time(const tperf_job *job, const tperf_workload *workload,
-                       const tperf_layer_cost *costs, tperf_group ends);
+// Stages may hold copies of one tensor, whose gradients they add up once an iteration: the ends of a pipeline a table,
+// other stages the weights that sections share.
+typedef struct tperf_joint {
+    tperf_group group; // stages with a copy; size 1: nothing to add up
+    double bytes;      // of the gradients
+} tperf_joint;
 
-// The same seconds of a candidate's pipeline; 0 if a GPU has both ends.
-double tperf_tied_time_of(const tperf_plan *plan);
+// Of an end or of shared weights (section >= n_kinds). together: stages in a fast domain.
+tperf_joint tperf_joint_of(const tperf_job *job, const tperf_workload *workload,
+                           const tperf_layer_cost *costs, const tperf_pipeline *pipeline,
+                           int section, int64_t together);
+double tperf_joint_time(const tperf_job *job, tperf_joint joint);
+
+// The same seconds of a candidate's pipeline.
+double tperf_joint_time_of(const tperf_plan *plan, int section);
 static inline bool tperf_ends_apart(const tperf_pipeline *pipeline) {
     return pipeline->pp > 1 && !pipeline->folded && pipeline->weight_copies == 1;
 }
@@ -494,13 +498,13 @@ typedef struct tperf_exposure {
 // reduce_overlap.
 double tperf_window(const tperf_job *job, double overlap);
 
-// sections[n_kinds + 2]. optimizer: seconds of the optimizer step.
+// sections[n_sections]. optimizer: seconds of the optimizer step.
 void tperf_exposures_of(const tperf_plan *plan, const tperf_exchange *exchanges, double optimizer,
                         tperf_exposure *sections);
 tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_workload *workload,
                                     const tperf_exposure *sections);
 
-// exchanges[n_kinds + 2]: one per section; they depend on the replicas' placement and the ZeRO stage. Of costs only the
+// exchanges[n_sections]: one per section; they depend on the replicas' placement and the ZeRO stage. Of costs only the
 // bytes are read.
 void tperf_exchange_times(const tperf_plan *plan, tperf_exchange *exchanges);
 

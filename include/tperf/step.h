@@ -77,7 +77,7 @@ typedef struct tperf_step {
     tperf_op_cost *prices; // [n_ops] of each op's own passes, without recomputation
     tperf_exposure exposures[TPERF_SECTIONS_MAX];
     double updates[TPERF_SECTIONS_MAX]; // tperf_exchange.update
-    double tied;                        // tperf_tied_time
+    double joint[TPERF_SECTIONS_MAX];   // tperf_joint_time_of
     double gather_bytes[TPERF_SECTIONS_MAX][2], reduce_bytes[TPERF_SECTIONS_MAX][2]; // fast, NIC
     tperf_message message;
 } tperf_step;

@@ -10,7 +10,11 @@
 
 #include "tperf/price.h"
 
-enum { TPERF_KINDS_MAX = 8, TPERF_SECTIONS_MAX = TPERF_KINDS_MAX + 2 };
+enum {
+    TPERF_KINDS_MAX = 8,
+    TPERF_SHARED_MAX = 6,
+    TPERF_SECTIONS_MAX = TPERF_KINDS_MAX + 2 + TPERF_SHARED_MAX
+};
 
 // Parameters on one GPU.
 typedef struct tperf_weights {
@@ -66,7 +70,10 @@ typedef struct tperf_workload {
     // of which sends a part, which those that receive them gather (1: all of it).
     double boundary_bytes;
     int64_t boundary_parts;
-    int n_kinds; // of layers: sections 0 … n_kinds - 1; then first, then last
+    // Sections: kinds of layers 0 … n_kinds - 1, then first, then last; then weights that ops of several sections share,
+    // by the sections whose ops share them (bit i: section i). A stage with any of these sections holds one copy.
+    int n_kinds, n_sections;
+    unsigned holders[TPERF_SHARED_MAX];
     size_t section_end
         [TPERF_SECTIONS_MAX]; // ops below this index belong to this or an earlier section
     size_t n_parts, part_end[TPERF_SECTIONS_MAX]; // likewise
@@ -175,7 +182,7 @@ typedef struct tperf_either_price {
 void tperf_workload_work(const tperf_workload *workload, const tperf_platform *on, int64_t panels,
                          tperf_op_work *works);
 
-// Fill costs[n_kinds + 2], one per section. tperf_workload_bytes fills in only the bytes, which no placement changes,
+// Fill costs[n_sections], one per section. tperf_workload_bytes fills in only the bytes, which no placement changes,
 // and zeroes the rest. works: from tperf_workload_work for the placement's panels, or NULL.
 void tperf_workload_bytes(const tperf_workload *workload, tperf_layer_cost *costs);
 void tperf_workload_time(const tperf_workload *workload, const tperf_platform *on,

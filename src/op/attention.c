@@ -22,6 +22,14 @@ static void gather_keys(tperf_op *op, const tperf_attention *shape, double tenso
     tperf_pass_communicate(&op->backward, TPERF_REDUCE_SCATTER, shape->gather_axis, bytes);
 }
 
+// In decoding, the products read the cache: scores its keys, attend its values.
+static void keep_keys(tperf_op *op, const tperf_attention *shape) {
+    double heads = (double)(shape->kv_heads ? shape->kv_heads : shape->heads);
+    op->kept.keys = (double)shape->keys;
+    op->kept.key_bytes =
+        tperf_dtype_bytes(op->dtype) * (double)shape->batch * heads * (double)shape->head_dim;
+}
+
 tperf_status tperf_op_scores(tperf_op *op, const tperf_attention *shape, tperf_error *error) {
     TPERF_TRY(check_attention(shape, error));
     double H = (double)shape->batch * (double)shape->heads, r = (double)shape->queries,
@@ -37,6 +45,7 @@ tperf_status tperf_op_scores(tperf_op *op, const tperf_attention *shape, tperf_e
     tperf_pass_kernel(&op->backward, TPERF_KERNEL_GEMM, H, k, d, r);
     op->saved_bytes = op->input_bytes = 2 * element * H * r * d;
     op->recomputed = shape->recomputed;
+    keep_keys(op, shape);
     gather_keys(op, shape, 1);
     return TPERF_OK;
 }
@@ -56,6 +65,7 @@ tperf_status tperf_op_attend(tperf_op *op, const tperf_attention *shape, tperf_e
     tperf_pass_kernel(&op->backward, TPERF_KERNEL_GEMM, H, k, d, r);
     op->saved_bytes = element * H * ((shape->keep_scores ? r * k : 0) + r * d);
     op->input_bytes = element * H * r * d;
+    keep_keys(op, shape);
     gather_keys(op, shape, 1);
     return TPERF_OK;
 }

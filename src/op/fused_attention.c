@@ -99,6 +99,13 @@ tperf_status tperf_op_attention(tperf_op *op, const tperf_fused_attention *shape
     double scores = n * (2 * d - 1), attend = v * (2 * n - r);
     op->forward.tensor_flops = H * (scores + attend);
     op->forward.vector_flops = H * ((3 + drop) * n - r);
+    double all = (double)shape->keys;
+    if (shape->window) all = fmin(all, (double)shape->window);
+    op->seen_flops = 2 * H * n * (d + v);
+    op->pair_flops = 2 * H * r * all * (d + v);
+    op->kept = (tperf_op_kept){.keys = (double)shape->keys,
+                               .key_bytes = kv_element * G * kv_width,
+                               .window = (double)shape->window};
     // dQ, dK; dV; scores again and the gradient of P
     op->backward.tensor_flops =
         H * (d * (4 * n - r - summed) + v * (2 * n - summed) + scores + n * (2 * v - 1));

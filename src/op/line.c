@@ -17,7 +17,9 @@ static const size_t counts[] = {
     COUNT(own.tensor_flops), COUNT(own.vector_flops),  COUNT(own.bytes),
     COUNT(own.saved_bytes),  COUNT(saved_bytes),       COUNT(input_bytes),
     COUNT(repeated_bytes),   COUNT(again_bytes),       COUNT(passing_bytes),
-    COUNT(offload_bytes),
+    COUNT(offload_bytes),    COUNT(seen_flops),        COUNT(pair_flops),
+    COUNT(elements),         COUNT(kept.token),        COUNT(kept.sequence),
+    COUNT(kept.key_bytes),
 };
 
 // What is exact has the bits that any other order of the same sum and product gives.

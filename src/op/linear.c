@@ -101,7 +101,9 @@ tperf_status tperf_op_linear(tperf_op *op, const tperf_linear *shape, tperf_erro
     op->forward.bytes = element * (N * I + N * O) + weight * used * I * O + weight * biases;
     op->backward.bytes =
         element * (2 * N * I + 2 * N * O) + 2 * weight * used * I * O + weight * biases;
-    tperf_op_hold(op, shape->weights_elsewhere ? 0 : products * I * O + biases, weight);
+    double parameters = products * I * O + biases;
+    tperf_op_hold(op, shape->weights_elsewhere ? 0 : parameters, weight);
+    op->borrowed = shape->weights_elsewhere ? parameters : 0;
     op->saved_bytes = op->input_bytes = shape->input_kept_elsewhere ? 0 : element * kept * I;
     op->own = (tperf_own_gradients){
         .n_kernels = 1,

@@ -59,7 +59,8 @@ tperf_status tperf_op_scan(tperf_op *op, const tperf_scan *shape, tperf_error *e
     if (shape->step) {
         op->forward.vector_flops = 6 * tokens * H * N * P;
         double kept = shape->state_element > 0 ? shape->state_element : FP32_BYTES;
-        op->forward.bytes += 2 * kept * (double)shape->batch * H * N * P;
+        op->kept.sequence = kept * (double)shape->batch * H * N * P;
+        op->forward.bytes += 2 * op->kept.sequence;
         return TPERF_OK;
     }
     double states = FP32_BYTES * tokens * H * N * P / q, pairs = FP32_BYTES * tokens * q * G;

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "op/counts.h"
 
@@ -163,4 +164,53 @@ void tperf_op_offload(tperf_op *op, bool input_alone) {
     op->offload_bytes += bytes;
     op->saved_bytes -= bytes;
     op->input_bytes = 0;
+}
+
+static double product_flops(const tperf_pass *pass) {
+    double sum = 0;
+    for (int i = 0; i < pass->n_kernels; i++) {
+        const tperf_kernel *k = &pass->kernels[i];
+        if (k->kind == TPERF_KERNEL_GEMM) sum += 2 * k->batch * k->m * k->n * k->k;
+    }
+    return sum;
+}
+
+tperf_model_flops tperf_op_model_flops(const tperf_op *op, bool all_pairs) {
+    double forward = all_pairs ? op->pair_flops : op->seen_flops;
+    if (forward == 0) forward = product_flops(&op->forward);
+    bool by_kernels = forward > 0;
+    if (!by_kernels) forward = op->forward.tensor_flops;
+    if (op->backward.absent) return (tperf_model_flops){forward, 0};
+    double backward = by_kernels ? product_flops(&op->backward) : op->backward.tensor_flops;
+    if (op->seen_flops > 0) backward = 2 * forward;
+    return (tperf_model_flops){forward, fmin(backward, 2 * forward)};
+}
+
+void tperf_op_lend(tperf_op *op) {
+    if (op->product.read_bytes == 0) op->product.read_bytes = op->weight_bytes;
+    op->weight_bytes = op->parameters = op->copy_bytes = op->gather_bytes = op->step_bytes = 0;
+    int kept = 0;
+    for (int i = 0; i < op->backward.n_comms; i++)
+        if (!tperf_comm_is_once(&op->backward.comms[i]))
+            op->backward.comms[kept++] = op->backward.comms[i];
+    op->backward.n_comms = kept;
+}
+
+void tperf_op_hold_alone(tperf_op *op) {
+    tperf_op alone = {
+        .dtype = op->dtype,
+        .matrix_dtype = op->matrix_dtype,
+        .weight_bytes = op->weight_bytes,
+        .parameters = op->parameters,
+        .copy_bytes = op->copy_bytes,
+        .gather_bytes = op->gather_bytes,
+        .step_bytes = op->step_bytes,
+        .frozen = op->frozen,
+        .expert = op->expert,
+    };
+    memcpy(alone.name, op->name, sizeof alone.name);
+    for (int i = 0; i < op->backward.n_comms; i++)
+        if (tperf_comm_is_once(&op->backward.comms[i]))
+            alone.backward.comms[alone.backward.n_comms++] = op->backward.comms[i];
+    *op = alone;
 }

@@ -38,6 +38,8 @@ tperf_status tperf_op_elementwise(tperf_op *op, const tperf_elementwise *shape,
     op->saved_bytes = shape->saved_bytes * n;
     op->input_bytes = fmin(shape->input_bytes, shape->saved_bytes) * n;
     op->repeated_bytes = shape->repeated_bytes * n;
+    op->role = shape->role;
+    op->elements = shape->elements;
     op->recomputed = shape->recomputed;
     op->fused = shape->fused;
     op->eager = shape->eager;

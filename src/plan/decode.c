@@ -33,7 +33,7 @@ static size_t first_unlike(const tperf_workload *a, const tperf_workload *b) {
 }
 
 static bool of_one_form(const tperf_workload *a, const tperf_workload *b) {
-    size_t ends = (size_t)(a->n_kinds + 2) * sizeof a->section_end[0];
+    size_t ends = (size_t)a->n_sections * sizeof a->section_end[0];
     return a == b || (a->n_ops == b->n_ops && memcmp(a->section_end, b->section_end, ends) == 0 &&
                       first_unlike(a, b) == a->n_ops);
 }

@@ -69,7 +69,7 @@ static double gathered_bytes(const tperf_training *t, const tperf_weights *weigh
 }
 
 static bool has_experts(const tperf_workload *workload, const tperf_layer_cost *costs) {
-    for (int i = 0; i < workload->n_kinds + 2; i++)
+    for (int i = 0; i < workload->n_sections; i++)
         if (costs[i].experts.bytes > 0) return true;
     return false;
 }
@@ -161,28 +161,56 @@ void tperf_exchange_times_among(const tperf_among *among, const tperf_job *job,
     make_exchangers(&dense, among->dense, zero, among->stages, job);
     if (has_experts(workload, costs))
         make_exchangers(&expert, among->experts, zero, among->stages, job);
-    for (int i = 0; i < workload->n_kinds + 2; i++) {
+    for (int i = 0; i < workload->n_sections; i++) {
         tperf_exchange e = {0};
         exchanges[i] = e;
         if (!has_weights(&costs[i])) continue;
         visit_layer(&dense, &expert, &costs[i], add_seconds, &e);
         // the backward pass gathers again
-        e.update = update_time(zero, job, &dense, &expert, &costs[i], i < workload->n_kinds);
+        e.update = update_time(zero, job, &dense, &expert, &costs[i],
+                               i != workload->n_kinds && i != workload->n_kinds + 1);
         if (zero >= 3 && job->training->reshards > 0) e.reduce += e.gather;
         exchanges[i] = e;
     }
 }
 
-double tperf_tied_time(const tperf_job *job, const tperf_workload *workload,
-                       const tperf_layer_cost *costs, tperf_group ends) {
-    return tperf_collective_time(job->on.system, job->on.rules, TPERF_ALL_REDUCE,
-                                 tperf_tied_bytes(job, workload, costs), ends);
+// Devices with a copy of shared weights.
+static int64_t sharing_devices(const tperf_pipeline *pipeline, const tperf_workload *workload,
+                               int section) {
+    int64_t count = 0;
+    for (size_t i = 0; i < pipeline->n_devices; i++)
+        if (tperf_stage_shares(&pipeline->devices[i], section, workload))
+            count += pipeline->devices[i].repeats;
+    return count;
 }
 
-double tperf_tied_time_of(const tperf_plan *plan) {
-    const tperf_pipeline *p = plan->candidate->pipeline;
-    tperf_group ends = tperf_ends_of(p, plan->candidate->placement.fast[TPERF_AXIS_STAGES]);
-    return tperf_ends_apart(p) ? tperf_tied_time(plan->job, plan->workload, plan->costs, ends) : 0;
+tperf_joint tperf_joint_of(const tperf_job *job, const tperf_workload *workload,
+                           const tperf_layer_cost *costs, const tperf_pipeline *pipeline,
+                           int section, int64_t together) {
+    double rate = job->training->gradient_bytes;
+    if (section < workload->n_kinds + 2) {
+        if (!tperf_ends_apart(pipeline)) return (tperf_joint){.group = {1, 1}};
+        return (tperf_joint){{2, together == pipeline->pp ? 2 : 1},
+                             rate * costs[workload->n_kinds + 1].tied.count};
+    }
+    int64_t copies = sharing_devices(pipeline, workload, section);
+    if (copies < 2) return (tperf_joint){.group = {1, 1}};
+    int64_t near = tperf_gcd(copies, together == pipeline->pp ? copies : together);
+    return (tperf_joint){{copies, near},
+                         rate * (costs[section].weights.count + costs[section].experts.count)};
+}
+
+double tperf_joint_time(const tperf_job *job, tperf_joint joint) {
+    if (joint.group.size < 2) return 0;
+    return tperf_collective_time(job->on.system, job->on.rules, TPERF_ALL_REDUCE, joint.bytes,
+                                 joint.group);
+}
+
+double tperf_joint_time_of(const tperf_plan *plan, int section) {
+    const tperf_candidate *candidate = plan->candidate;
+    return tperf_joint_time(
+        plan->job, tperf_joint_of(plan->job, plan->workload, plan->costs, candidate->pipeline,
+                                  section, candidate->placement.fast[TPERF_AXIS_STAGES]));
 }
 
 void tperf_exchange_times(const tperf_plan *plan, tperf_exchange *exchanges) {

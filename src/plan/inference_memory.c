@@ -41,12 +41,18 @@ static layer_counts holdings_of(const tperf_inference *s, const tperf_stage *sta
     layer_counts h = {.prompts = buffers_of(stage, s->prefill),
                       .step = buffers_of(stage, s->single)};
     for (int kind = 0; kind < n_kinds; kind++) {
-        const tperf_cache *c = &s->caches[kind];
         double layers = (double)stage->layers[kind];
-        double kept = c->most_tokens > 0 ? fmin(c->most_tokens, length) : length;
         h.weights += layers * (costs[kind].weights.bytes + costs[kind].experts.bytes);
-        h.cache += layers * (kept * c->token_bytes + c->state_bytes);
     }
+    for (size_t i = 0; i < s->n_caches; i++) {
+        const tperf_cache *c = &s->caches[i];
+        double kept = c->most_tokens > 0 ? fmin(c->most_tokens, length) : length;
+        h.cache += tperf_stage_layers(stage, (int)c->section, s->prefill) *
+                   (kept * c->token_bytes + c->state_bytes);
+    }
+    for (int i = n_kinds + 2; i < s->prefill->n_sections; i++)
+        if (tperf_stage_shares(stage, i, s->prefill))
+            h.weights += costs[i].weights.bytes + costs[i].experts.bytes;
     const tperf_layer_cost *first = &costs[n_kinds], *last = &costs[n_kinds + 1];
     if (stage->first) h.weights += first->weights.bytes + first->experts.bytes;
     if (stage->last) h.weights += last->weights.bytes + last->experts.bytes;

@@ -11,17 +11,11 @@ static double smaller(double a, double b) {
     return a < b ? a : b;
 }
 
-double tperf_stage_layers(const tperf_stage *stage, int section, int n_kinds) {
-    return section < n_kinds    ? (double)stage->layers[section]
-           : section == n_kinds ? stage->first
-                                : stage->last;
-}
-
 tperf_layer_counts tperf_layer_counts_of(const tperf_stage *stage, const tperf_workload *workload,
                                          unsigned sections) {
     tperf_layer_counts h = {.leading = tperf_leading_section(stage, workload)};
-    for (int i = 0; i < workload->n_kinds + 2; i++) {
-        double layers = tperf_stage_layers(stage, i, workload->n_kinds);
+    for (int i = 0; i < workload->n_sections; i++) {
+        double layers = tperf_stage_layers(stage, i, workload);
         if (layers == 0 || !(sections >> i & 1)) continue;
         h.parts[h.n].section = i;
         h.parts[h.n++].layers = layers;
@@ -134,16 +128,15 @@ static bool in_one_domain(const tperf_candidate *candidate, const tperf_job *job
 void tperf_exposures_of(const tperf_plan *plan, const tperf_exchange *exchanges, double optimizer,
                         tperf_exposure *sections) {
     bool one_domain = in_one_domain(plan->candidate, plan->job, &plan->workload->grid);
-    for (int i = 0; i < plan->workload->n_kinds + 2; i++) {
+    for (int i = 0; i < plan->workload->n_sections; i++) {
         tperf_cover cover = tperf_cover_of(plan->job, &plan->costs[i], one_domain);
         double bucket =
             tperf_layers_of_bucket(plan->candidate, plan->job, plan->workload, &plan->costs[i]);
         sections[i] = tperf_exposures_at(&exchanges[i], &cover, bucket,
                                          plan->job->training->gather_in_step, optimizer);
     }
-    double tied = tperf_tied_time_of(plan);
-    for (int end = plan->workload->n_kinds; end < plan->workload->n_kinds + 2; end++)
-        sections[end].update += tied;
+    for (int i = plan->workload->n_kinds; i < plan->workload->n_sections; i++)
+        sections[i].update += tperf_joint_time_of(plan, i);
 }
 
 tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_workload *workload,
@@ -246,10 +239,10 @@ double tperf_hop_time(const tperf_candidate *candidate, const tperf_job *job, tp
 }
 
 double tperf_layers_passed(const tperf_pipeline *pipeline, const tperf_stage *stage, int section,
-                           int n_kinds) {
-    double own = tperf_stage_layers(stage, section, n_kinds);
+                           const tperf_workload *workload) {
+    double own = tperf_stage_layers(stage, section, workload);
     if (!(pipeline->weight_copies > 1)) return own;
-    return (own + tperf_stage_layers(&pipeline->stages[stage->mirror], section, n_kinds)) / 2;
+    return (own + tperf_stage_layers(&pipeline->stages[stage->mirror], section, workload)) / 2;
 }
 
 // Seconds of compute, memory and collectives of one micro-batch in a device of a stage, both passes; and its FLOPs.
@@ -258,8 +251,8 @@ static tperf_pass_cost breakdown_of_stage(const tperf_pipeline *pipeline, const 
                                           const tperf_layer_cost *costs, double *flops) {
     tperf_pass_cost sum = {0};
     *flops = 0;
-    for (int i = 0; i < workload->n_kinds + 2; i++) {
-        double layers = tperf_layers_passed(pipeline, stage, i, workload->n_kinds);
+    for (int i = 0; i < workload->n_sections; i++) {
+        double layers = tperf_layers_passed(pipeline, stage, i, workload);
         tperf_pass_cost_add(&sum, &costs[i].forward, layers);
         tperf_pass_cost_add(&sum, &costs[i].backward, layers);
         *flops += layers * costs[i].flops;
@@ -286,10 +279,9 @@ static double hidden_host(const tperf_plan *plan, const tperf_layer_time *times,
     double comm = both->comm - both->slowing;
     if (plan->job->training->hide_experts) {
         comm = 0;
-        for (int i = 0; i < plan->workload->n_kinds + 2; i++)
-            comm +=
-                times[i].hidden * tperf_layers_passed(plan->candidate->pipeline, pipeline->busiest,
-                                                      i, plan->workload->n_kinds);
+        for (int i = 0; i < plan->workload->n_sections; i++)
+            comm += times[i].hidden * tperf_layers_passed(plan->candidate->pipeline,
+                                                          pipeline->busiest, i, plan->workload);
     }
     const tperf_stage_time *t = &pipeline->busy;
     return smaller(hidden * larger(1 - comm / (t->forward + t->backward - t->pair), 0),
@@ -311,7 +303,7 @@ tperf_iteration tperf_iteration_of(const tperf_plan *plan) {
     tperf_terms_init(&terms, plan->candidate, plan->job, plan->workload,
                      tperf_optimizer_time(plan));
     tperf_layer_time times[TPERF_SECTIONS_MAX];
-    for (int i = 0; i < plan->workload->n_kinds + 2; i++)
+    for (int i = 0; i < plan->workload->n_sections; i++)
         times[i] = tperf_layer_time_of(plan->job, &plan->costs[i]);
     const tperf_timed_stages of = {plan->candidate->pipeline, NULL, plan->workload, times,
                                    plan->job};

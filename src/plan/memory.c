@@ -29,6 +29,7 @@ static bool has_last(const question *q, const tperf_stage *stage) {
 static bool has_section(const question *q, const tperf_stage *stage, int section) {
     int kinds = q->workload->n_kinds;
     if (section < kinds) return stage->layers[section] > 0;
+    if (section >= kinds + 2) return tperf_stage_shares(stage, section, q->workload);
     return section == kinds ? has_first(q, stage) : has_last(q, stage);
 }
 
@@ -47,6 +48,11 @@ static weights weights_of(const question *q, const tperf_stage *stage) {
     }
     if (has_first(q, stage) && has_last(q, stage))
         tperf_weights_add(&w.ends, &q->costs[kinds + 1].tied, -1);
+    for (int i = kinds + 2; i < q->workload->n_sections; i++) {
+        if (!has_section(q, stage, i)) continue;
+        tperf_weights_add(&w.layers, &q->costs[i].weights, 1);
+        if (q->experts) tperf_weights_add(&w.layer_experts, &q->costs[i].experts, 1);
+    }
     return w;
 }
 
@@ -120,10 +126,11 @@ static double owned_of(const question *q, const tperf_stage *stage, tperf_weight
     if (!(q->training->broadcast_layers > 0)) return 0;
     int kinds = q->workload->n_kinds;
     double most = 0;
-    for (int i = 0; i < kinds + 2; i++) {
+    for (int i = 0; i < q->workload->n_sections; i++) {
         if (!has_section(q, stage, i)) continue;
         const tperf_weights *w = &q->costs[i].weights;
-        most = fmax(most, held(w, i < kinds ? &rate : &end_rate) / fmax(w->matrices, 1));
+        bool end = i == kinds || i == kinds + 1;
+        most = fmax(most, held(w, end ? &end_rate : &rate) / fmax(w->matrices, 1));
     }
     return most;
 }
@@ -142,7 +149,7 @@ static double largest_whole(const question *q, const tperf_stage *stage, bool al
     double copies = all ? 2 : 0, largest = 0;
     tperf_weights rate = {
         .gathered = copies, .frozen = copies, .count = q->training->gradient_bytes};
-    for (int i = 0; i < q->workload->n_kinds + 2; i++) {
+    for (int i = 0; i < q->workload->n_sections; i++) {
         if (!has_section(q, stage, i)) continue;
         double spread = experts ? held(&q->costs[i].experts, &rate) : 0;
         largest = fmax(largest, held(&q->costs[i].weights, &rate) + spread);
@@ -151,7 +158,7 @@ static double largest_whole(const question *q, const tperf_stage *stage, bool al
 }
 
 bool tperf_has_experts(const tperf_workload *workload, const tperf_layer_cost *costs) {
-    for (int i = 0; i < workload->n_kinds + 2; i++) {
+    for (int i = 0; i < workload->n_sections; i++) {
         const tperf_weights *e = &costs[i].experts;
         if (e->bytes > 0 || e->count > 0 || e->gathered > 0 || e->copies > 0 || e->step > 0)
             return true;

@@ -4,6 +4,21 @@
 
 #include "tperf/plan.h"
 
+double tperf_stage_layers(const tperf_stage *stage, int section, const tperf_workload *workload) {
+    int n_kinds = workload->n_kinds;
+    if (section < n_kinds) return (double)stage->layers[section];
+    if (section == n_kinds) return stage->first;
+    if (section == n_kinds + 1) return stage->last;
+    return tperf_stage_shares(stage, section, workload);
+}
+
+bool tperf_stage_shares(const tperf_stage *stage, int section, const tperf_workload *workload) {
+    unsigned holders = workload->holders[section - workload->n_kinds - 2];
+    for (int i = 0; i < workload->n_kinds + 2; i++)
+        if (holders >> i & 1 && tperf_stage_layers(stage, i, workload) > 0) return true;
+    return false;
+}
+
 // The number of layers in chunk c of n. Chunks go one short in the order last, first, last but one …
 static int64_t chunk_layers(int64_t layers, int64_t n, int64_t c) {
     int64_t full = (layers + n - 1) / n, missing = full * n - layers;

@@ -322,6 +322,7 @@ static tperf_status set_memory(tperf_builder *builder, const tperf_transformer *
     inference->placements = placement;
     inference->n_placements = 1;
     inference->caches = cache;
+    inference->n_caches = 1;
     return TPERF_OK;
 }
 

@@ -112,7 +112,8 @@ size_t tperf_workload_size(size_t n_ops, size_t n_parts) {
 tperf_workload *tperf_workload_new(void *room, const tperf_grid *grid, const int64_t *sizes,
                                    int n_kinds, size_t n_ops) {
     tperf_workload *workload = room;
-    *workload = (tperf_workload){.grid = *grid, .boundary_parts = 1, .n_kinds = n_kinds};
+    *workload = (tperf_workload){
+        .grid = *grid, .boundary_parts = 1, .n_kinds = n_kinds, .n_sections = n_kinds + 2};
     memcpy(workload->sizes, sizes, sizeof workload->sizes);
     workload->parts = (const tperf_block_part *)&workload->ops[n_ops];
     return workload;
@@ -133,7 +134,7 @@ void tperf_workload_end(tperf_workload *workload, int section) {
 
 void tperf_workload_bytes(const tperf_workload *workload, tperf_layer_cost *costs) {
     size_t part = 0;
-    for (int section = 0; section < workload->n_kinds + 2; section++) {
+    for (int section = 0; section < workload->n_sections; section++) {
         tperf_layer_cost sum = {0};
         bool whole = true;
         for (; part < workload->part_end[section]; part++) {
@@ -284,7 +285,7 @@ void tperf_workload_add_times(const tperf_workload *workload, const tperf_platfo
                               const tperf_placement *placement, const tperf_op_work *works,
                               tperf_layer_cost *costs) {
     size_t part = 0, i = 0;
-    for (int section = 0; section < workload->n_kinds + 2; section++) {
+    for (int section = 0; section < workload->n_sections; section++) {
         bool inside = false;
         for (; part < workload->part_end[section]; part++) {
             tperf_block_price block = {.inside = inside};
@@ -305,7 +306,7 @@ void tperf_workload_add_times(const tperf_workload *workload, const tperf_platfo
 void tperf_workload_add_prices(const tperf_workload *workload, const tperf_platform *on,
                                const tperf_either_price *const *prices, tperf_layer_cost *costs) {
     size_t part = 0;
-    for (int section = 0; section < workload->n_kinds + 2; section++) {
+    for (int section = 0; section < workload->n_sections; section++) {
         bool inside = false;
         for (; part < workload->part_end[section]; part++) {
             const tperf_either_price *price = prices[part];

@@ -177,6 +177,16 @@ typedef struct layers {
     tperf_beat beat;
 } layers;
 
+// What stages with copies of a section's weights exchange: of the ends, `tied`.
+static double joint_of(const tperf_walk *w, const tperf_placement_entry *entry, int section,
+                       double tied) {
+    int kinds = w->workload->n_kinds;
+    if (section < kinds) return 0;
+    if (section < kinds + 2) return tied;
+    return tperf_joint_time(&w->job, tperf_joint_of(&w->job, w->workload, w->bytes,
+                                                    w->partial.pipeline, section, entry->stages));
+}
+
 // What the pipeline's stages wait for in a placement. covers: by section.
 static tperf_waiting wait_for(const tperf_walk *w, const shared *s,
                               const tperf_placement_entry *entry, const tperf_cover *covers) {
@@ -187,7 +197,7 @@ static tperf_waiting wait_for(const tperf_walk *w, const shared *s,
         size_t i = w->used[u];
         exposures[i] = tperf_exposures_at(&exchanged[i], &covers[i], w->buckets[i],
                                           w->job.training->gather_in_step, s->terms->optimizer);
-        if ((int)i >= w->workload->n_kinds) exposures[i].update += tied;
+        exposures[i].update += joint_of(w, entry, (int)i, tied);
     }
     return tperf_waiting_of(s->terms, exposures, s->waits_each, NULL);
 }

@@ -43,8 +43,9 @@ typedef struct tperf_exchanges {
 // The layer counts of all pipelines' stages, in order.
 typedef struct tperf_known_layer_counts {
     int n_kinds;
-    unsigned sections; // bit mask of the sections that count
-    unsigned leading;  // bit mask of the sections that lead a stage
+    unsigned holders[TPERF_SHARED_MAX]; // the workload's
+    unsigned sections;                  // bit mask of the sections that count
+    unsigned leading;                   // bit mask of the sections that lead a stage
     tperf_layer_counts *of;
 } tperf_known_layer_counts;
 
@@ -86,6 +87,7 @@ typedef struct tperf_scratch {
     tperf_placement_cache *placement_caches; // one per number of GPUs and domain size
     tperf_known_layer_counts layer_counts;
     tperf_stock stock;
+    tperf_layer_cost bytes[TPERF_SECTIONS_MAX]; // of the current shape, without times
     tperf_known_memory *memories; // counts x pipelines x ZeRO stages; NULL: no shared counts
     size_t roomiest;              // the pipeline in which a shape fitted last: neighbours are alike
     int64_t shape_stamp;          // changes with the shape and the group

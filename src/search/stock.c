@@ -72,13 +72,15 @@ static bool same_layer_weights(const tperf_layer_cost *a, const tperf_layer_cost
 
 void tperf_stock_take(tperf_stock *s, const tperf_workload *workload,
                       const tperf_layer_cost *bytes) {
-    size_t n = (size_t)workload->n_kinds + 2, size = n * sizeof *bytes;
-    bool same_weights = s->bytes_stamp && s->n_kinds == workload->n_kinds;
+    size_t n = (size_t)workload->n_sections, size = n * sizeof *bytes;
+    bool same_weights = s->bytes_stamp && s->n_kinds == workload->n_kinds &&
+                        memcmp(s->holders, workload->holders, sizeof s->holders) == 0;
     if (same_weights && memcmp(s->bytes, bytes, size) == 0) return;
     for (size_t i = 0; i < n; i++)
         same_weights = same_weights && same_layer_weights(&s->bytes[i], &bytes[i]);
     memcpy(s->bytes, bytes, size);
     s->n_kinds = workload->n_kinds;
+    memcpy(s->holders, workload->holders, sizeof s->holders);
     s->experts = tperf_has_experts(workload, bytes);
     s->bytes_stamp++;
     if (!same_weights) s->weights_stamp++;

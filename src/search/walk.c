@@ -369,7 +369,7 @@ static void note_weights(tperf_scratch *scratch) {
 }
 
 static void note_used(tperf_walk *w) {
-    for (int i = 0; i < w->workload->n_kinds + 2; i++) {
+    for (int i = 0; i < w->workload->n_sections; i++) {
         if (w->workload->section_end[i] == tperf_section_begin(w->workload, i)) continue;
         w->sections |= 1u << i;
         w->used[w->n_used++] = (size_t)i;
@@ -379,9 +379,13 @@ static void note_used(tperf_walk *w) {
 // Lists the layer counts of all stages, limited to the sections that count.
 static void note_layer_counts(tperf_walk *w) {
     tperf_known_layer_counts *known = &w->scratch->layer_counts;
-    if (known->n_kinds == w->workload->n_kinds && known->sections == w->sections) return;
-    known->n_kinds = w->workload->n_kinds;
+    const tperf_workload *workload = w->workload;
+    bool same_holders = memcmp(known->holders, workload->holders, sizeof known->holders) == 0;
+    if (known->n_kinds == workload->n_kinds && known->sections == w->sections && same_holders)
+        return;
+    known->n_kinds = workload->n_kinds;
     known->sections = w->sections;
+    memcpy(known->holders, workload->holders, sizeof known->holders);
     known->leading = 0;
     const tperf_search_options *options = &w->search->options;
     tperf_layer_counts *layer_counts = known->of;
@@ -402,9 +406,9 @@ static void prepare_times(tperf_walk *w) {
     note_layer_counts(w);
     w->scratch->shape_stamp++;
     w->hop = tperf_hop_times(&w->job, w->workload);
+    double bytes = w->job.training->gradient_bytes * w->bytes[w->workload->n_kinds + 1].tied.count;
     for (int together = 0; together < 2; together++)
-        w->tied[together] =
-            tperf_tied_time(&w->job, w->workload, w->bytes, (tperf_group){2, 1 + together});
+        w->tied[together] = tperf_joint_time(&w->job, (tperf_joint){{2, 1 + together}, bytes});
 }
 
 enum { FEW = 8 }; // shapes that have too little in common
@@ -417,7 +421,7 @@ bool tperf_walk_shape(tperf_search *search, const tperf_query_group *group,
         .worker = worker,
         .shape = shape,
         .workload = workload,
-        .n_sections = (size_t)workload->n_kinds + 2,
+        .n_sections = (size_t)workload->n_sections,
         .n_queries = group->end - group->first,
         .number = search->n_walked + (shape - search->shapes) + 1,
         .shares_prices = search->n_shapes > FEW && tperf_prices_hold(workload),
@@ -425,6 +429,7 @@ bool tperf_walk_shape(tperf_search *search, const tperf_query_group *group,
                        &search->options.software, NULL},
                 .training = &search->options.training},
         .scratch = &search->scratch[worker],
+        .bytes = search->scratch[worker].bytes,
         .partial = {.strategy = shape->strategy,
                     .variant = shape->variant,
                     .micro_batch = shape->micro_batch},

@@ -31,10 +31,10 @@ static void price_exchanges(tperf_step *s) {
     tperf_exchange exchanges[TPERF_SECTIONS_MAX];
     const tperf_platform *on = &s->plan.job->on;
     tperf_exchange_times(&s->plan, exchanges);
-    s->tied = tperf_tied_time_of(&s->plan);
     tperf_exposures_of(&s->plan, exchanges, tperf_optimizer_time(&s->plan), s->exposures);
-    for (int i = 0; i < s->plan.workload->n_kinds + 2; i++) {
+    for (int i = 0; i < s->plan.workload->n_sections; i++) {
         s->updates[i] = exchanges[i].update;
+        s->joint[i] = i < s->plan.workload->n_kinds ? 0 : tperf_joint_time_of(&s->plan, i);
         tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX];
         int n = tperf_replica_comms_of(&s->plan, i, comms);
         for (int c = 0; c < n; c++) {
@@ -286,18 +286,19 @@ tperf_status tperf_step_pass(const tperf_step *step, const tperf_chunk *chunk, t
     return finish(&w, error);
 }
 
-// The reduction of a table's gradient between the pipeline's ends.
-static tperf_task tied(const tperf_step *s) {
-    tperf_group ends = tperf_ends_of(s->plan.candidate->pipeline,
-                                     s->plan.candidate->placement.fast[TPERF_AXIS_STAGES]);
-    tperf_route route = tperf_collective_route(
-        s->plan.job->on.system, s->plan.job->on.rules, TPERF_ALL_REDUCE,
-        tperf_tied_bytes(s->plan.job, s->plan.workload, s->plan.costs), ends);
+// The reduction of the gradients of weights of which several stages hold copies.
+static tperf_task joint_of(const tperf_step *s, int section) {
+    const tperf_candidate *candidate = s->plan.candidate;
+    tperf_joint joint =
+        tperf_joint_of(s->plan.job, s->plan.workload, s->plan.costs, candidate->pipeline, section,
+                       candidate->placement.fast[TPERF_AXIS_STAGES]);
+    tperf_route route = tperf_collective_route(s->plan.job->on.system, s->plan.job->on.rules,
+                                               TPERF_ALL_REDUCE, joint.bytes, joint.group);
     return (tperf_task){.kind = TPERF_TASK_REDUCE,
                         .resources = tperf_tiers(route.fast_bytes, route.nic_bytes),
                         .fast_bytes = route.fast_bytes,
                         .nic_bytes = route.nic_bytes,
-                        .seconds = s->tied};
+                        .seconds = s->joint[section]};
 }
 
 // Writes the reductions of replicated parameters' gradients, and the gathers of whole update matrices for the optimizer
@@ -305,15 +306,15 @@ static tperf_task tied(const tperf_step *s) {
 static void write_updates(tperf_writer *w, const tperf_stage *device) {
     const tperf_workload *workload = w->step->plan.workload;
     int kinds = workload->n_kinds;
-    for (w->section = 0; w->section < kinds + 2; w->section++) {
-        double layers = tperf_stage_layers(device, w->section, kinds);
+    for (w->section = 0; w->section < workload->n_sections; w->section++) {
+        double layers = tperf_stage_layers(device, w->section, workload);
         size_t begin = tperf_section_begin(workload, w->section);
         for (size_t i = begin; layers > 0 && i < workload->section_end[w->section]; i++)
             tperf_write_once(w, workload->ops[i], layers);
         double seconds = layers * w->step->updates[w->section];
         tperf_write_next(w, exchange(w, TPERF_TASK_GATHER, seconds, 0));
         if (w->section < kinds || layers == 0) continue;
-        tperf_write_next(w, tied(w->step));
+        tperf_write_next(w, joint_of(w->step, w->section));
     }
 }
 
@@ -328,12 +329,12 @@ static tperf_status write_waits(const tperf_step *step, const tperf_stage *devic
     tperf_task_kind kind = before ? TPERF_TASK_GATHER : TPERF_TASK_REDUCE;
     bool each = each_time(step, before);
     double chunks = (double)step->plan.candidate->pipeline->virtual_stages;
-    int kinds = step->plan.workload->n_kinds;
-    for (int i = 0; i < kinds + 2 && !each; i++) {
+    const tperf_workload *workload = step->plan.workload;
+    for (int i = 0; i < workload->n_sections && !each; i++) {
         const tperf_exposure *e = &step->exposures[i];
         double late = before ? e->gather : e->reduce,
                hidden = before ? e->hidden_gather : e->hidden_reduce;
-        double times = tperf_stage_layers(device, i, kinds) / chunks;
+        double times = tperf_stage_layers(device, i, workload) / chunks;
         w.section = i;
         if (times > 0) tperf_write_next(&w, exchange(&w, kind, times * late, late + hidden));
     }

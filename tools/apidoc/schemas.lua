@@ -24,7 +24,8 @@ function schemas.demanded(f, arguments, what)
   return schema
 end
 
-local MAKE = { integer = check.integer, number = check.number, flag = check.boolean, text = check.string }
+local MAKE = { integer = check.integer, number = check.number, flag = check.boolean, text = check.string,
+  any = check.any }
 
 --- The same for an op's constructor written in C, from the core's description.
 function schemas.of_op(fields)

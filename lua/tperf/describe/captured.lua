@@ -113,6 +113,9 @@ local VARIANTS <const> = 64 -- of one model, kept
 -- Model -> the copies of it for what its architecture's functions captured; copy -> true.
 local variants, copies = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" })
 
+--- Whether a model stands for another, with what its architecture's functions captured.
+function captured.is_variant(model) return copies[model] ~= nil end
+
 --- The model that stands for another as long as its architecture's functions capture what they do now: whatever is
 --- remembered of a model is remembered of this one.
 ---@param model table

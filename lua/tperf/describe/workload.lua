@@ -6,6 +6,8 @@ local core = require "tperf.core"
 local lazy = require "tperf.base.lazy"
 local check = require "tperf.base.check"
 local refusal = require "tperf.base.refusal"
+local idle = lazy.module "tperf.describe.layout.idle"
+local caches = lazy.module "tperf.describe.layout.kept"
 local memo = require "tperf.describe.layout.memo"
 local adapters = require "tperf.describe.strategy.adapters"
 local sections = require "tperf.describe.layout.sections"
@@ -31,7 +33,7 @@ local function forget() cache, cached, generation = {}, 0, generation + 1 end
 memo.when_forgotten(forget)
 
 -- The workloads of one strategy, `prefix` (a long string) and the rest of the key: { of = by micro-batch, series (see
--- tperf/describe/layout/sections.lua) }.
+-- tperf/describe/layout/sections.lua), said = by name }.
 local function shapes_of(s, prefix, key)
   cache[s] = cache[s] or {}
   cache[s][prefix] = cache[s][prefix] or {}
@@ -124,16 +126,17 @@ local function words_of_options(o)
 end
 
 -- Sums over a whole model's sections: parameters, trained parameters, those of adapters, and FLOPs on the matrix units
--- in both passes.
-local function totals_of(all, runs)
+-- in both passes. kinds: the number of kinds of layers, which come first.
+local function totals_of(all, runs, kinds)
   local sum = { parameters = 0.0, trained = 0.0, adapters = 0.0, flops = 0.0 }
-  local times = { [#all - 1] = 1, [#all] = 1 }
+  local times = {}
+  for i = kinds + 1, #all do times[i] = 1 end
   for _, run in ipairs(runs) do times[run[1]] = (times[run[1]] or 0) + run[2] end
   for i, blocks in ipairs(all) do
     for _, list in ipairs(blocks) do
       for _, one in ipairs(list) do
         local c = one:counts()
-        local own = c.tied and i == #all and 0 or 1
+        local own = c.tied and i == kinds + 2 and 0 or 1
         sum.parameters = sum.parameters + own * times[i] * c.parameters
         sum.trained = sum.trained + own * times[i] * c.trained
         sum.adapters = sum.adapters + (adapters.is(one) and times[i] * c.trained or 0)
@@ -167,7 +170,10 @@ local function lay_out(model, s, attention, rules, o, strategys)
   local uncut, timed = {}, setmetatable({}, { __mode = "k" })
   for i, axis in ipairs(s.axes) do uncut[i] = axes.cuts(axis, "state") and 0 or 1 end
   local function totals()
-    sums = sums or totals_of(all:ops(uncut, 1, { recompute = "none", sequence_parallel = true }), all.runs)
+    if not sums then
+      local list = all:ops(uncut, 1, { recompute = "none", sequence_parallel = true })
+      sums = totals_of(list, all.runs, #all.kinds)
+    end
     return sums
   end
   local function seconds(machine, on)
@@ -191,9 +197,26 @@ local function lay_out(model, s, attention, rules, o, strategys)
     return function(tokens) return core.workload(s.grid, sizes, boundary, list_at(tokens), parts) end
   end
   local function workloads(sizes, variant) return find(sizes, variant).of end
+  -- What is said of the shapes of some sizes, by name.
+  local function remember(sizes, variant, name, say)
+    local said = find(sizes, variant).said
+    if said and said[name] ~= nil then return said[name] end
+    local value, shapes = say(), find(sizes, variant)
+    shapes.said = shapes.said or {}
+    shapes.said[name] = value
+    return value
+  end
   return {
     kinds = all.kinds, runs = all.runs, has_ends = all.has_ends, workload = workload, workloads = workloads,
     totals = totals, seconds = seconds, steps = all.scripted and steps or nil,
+    caches = function(sizes, variant_of)
+      return remember(sizes, variant_of(0), "caches", function() return caches.of(all, sizes, variant_of) end)
+    end,
+    warnings = model.architecture and function(sizes, micro_batch, variant)
+      return remember(sizes, variant, micro_batch, function()
+        return idle.warnings(all, sizes, micro_batch, variant) or false
+      end) or nil
+    end,
   }
 end
 
@@ -202,7 +225,9 @@ local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy
 --- Lays out a model in one strategy: { kinds, runs, has_ends, workload = function(sizes, micro_batch, variant),
 --- workloads = function(sizes, variant): those laid out so far, by micro-batch, totals, seconds = function(system,
 --- function() -> platform): of a layer of each kind, for a sequence on one GPU, steps = if functions of a script make
---- them: function(sizes, micro_batch, variant) -> function(earlier tokens) -> a decode step's workload }.
+--- them: function(sizes, micro_batch, variant) -> function(earlier tokens) -> a decode step's workload, caches =
+--- function(sizes, variant_of), warnings = function(sizes, micro_batch, variant): of an architecture, see kept.lua and
+--- idle.lua beside sections.lua }.
 ---@param variant table  recompute = "none" …, sequence_parallel = boolean; for inference also mode, seq, context and
 ---   dtypes, as options of strategy.share; it is never changed afterwards
 ---@param o table?  options:

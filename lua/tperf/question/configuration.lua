@@ -113,7 +113,8 @@ local configuration = {}
 ---@field time_without_waste number seconds of an iteration by the formulas alone: kernels and links as timed on their
 --- own, without host and optimizer's step; at most `time`
 ---@field interval? table with a profile: { low, high } seconds between which 90 % of comparable runs lie
----@field warnings? string[] with a profile: in which respects no compared run resembled this one
+---@field warnings? string[] with a profile: in which respects no compared run resembled this one; of an architecture:
+--- what its blocks leave out (GPUs of an axis that each do all of a block's work)
 ---@field least_time? number of tperf.train: a lower bound, in seconds, of every simulation of its schedule
 ---@field unproven? string of tperf.search, if it was interrupted: how many of the candidates that could be better were
 --- simulated
@@ -224,6 +225,23 @@ function configuration.describe(c, question, o, s, variant)
   c.sequence_parallel = variant.sequence_parallel
   axes.tell_options(c, s, variant)
   arguments.repeat_in(c, o, question)
+end
+
+local warned = setmetatable({}, { __mode = "k" }) -- configuration -> number of its warnings that are about blocks
+
+--- Whether a configuration is unlike the runs that its software profile was fitted to.
+function configuration.is_unlike(c) return c.warnings ~= nil and #c.warnings > (warned[c] or 0) end
+
+--- Adds what the blocks of an architecture leave out of a layout to a configuration's warnings.
+---@param c table         changed in place
+---@param layout table    of tperf.describe.workload, with warnings
+---@param sizes integer[]  of the strategy's axes
+---@param variant table
+function configuration.warn(c, layout, sizes, variant)
+  local told = layout.warnings(sizes, c.micro_batch, variant)
+  if not told then return end
+  warned[c] = #told
+  c.warnings = table.move(told, 1, #told, #(c.warnings or {}) + 1, c.warnings or {})
 end
 
 local function set_time(c, question, time)

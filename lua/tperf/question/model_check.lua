@@ -8,6 +8,7 @@ local model = require "tperf.base.catalogue".shared((require "tperf.describe.mod
 local rules = require("tperf.describe.rules.sets").of
 local strategy = require "tperf.describe.strategy"
 local number = require "tperf.output.format"
+local workload = require "tperf.describe.workload"
 
 local model_check = {}
 
@@ -141,6 +142,33 @@ local function add(t, kind, blocks, group, layers, at_end)
   return read
 end
 
+-- What a layer of each kind keeps of one sequence, as the description says.
+local function described_caches(t)
+  local s, list = strategy.of(STRATEGIES[1]), {}
+  local share = strategy.share(s, t.model, 1, sizes_of(s, t.model, t.rules), t.rules, { mode = "decode", seq = 1 })
+  for i, kind in ipairs(t.kinds) do
+    local one = cache.of(t.model, share, kind.group)
+    list[i] = { token = ELEMENT_BYTES * one.elements, state = one.state_bytes }
+  end
+  return list
+end
+
+-- The same as an architecture's ops and groups say; nothing, if it has no ops in decoding, of which its row tells.
+local function said_caches(t)
+  local s, list = strategy.of(STRATEGIES[1]), {}
+  for i = 1, #t.kinds do list[i] = { token = 0, state = 0 } end
+  local done, said = pcall(function()
+    return workload.of(t.model, s, "flash", t.rules).caches(sizes_of(s, t.model, t.rules), function(context)
+      return { mode = "decode", seq = 1, context = context, recompute = "none", sequence_parallel = false }
+    end)
+  end)
+  for _, one in ipairs(done and said or {}) do
+    local sum = list[one.section]
+    if sum then sum.token, sum.state = sum.token + one.token_bytes, sum.state + one.state_bytes end
+  end
+  return list
+end
+
 local function add_kinds(t, parts)
   local at = {}
   for _, group in ipairs(parts.groups) do
@@ -151,13 +179,11 @@ local function add_kinds(t, parts)
       at[group.key], t.kinds[#t.kinds + 1] = kind, kind
     end
   end
-  local s = strategy.of(STRATEGIES[1])
-  local share = strategy.share(s, t.model, 1, sizes_of(s, t.model, t.rules), t.rules, { mode = "decode", seq = 1 })
-  for _, kind in ipairs(t.kinds) do
+  local kept = t.model.architecture and said_caches(t) or described_caches(t)
+  for i, kind in ipairs(t.kinds) do
     local read = add(t, kind.key, kind.group.blocks, kind.group, kind.layers)
-    local one = cache.of(t.model, share, kind.group)
-    t.cache[#t.cache + 1] = { key = kind.key, layers = kind.layers, read = read,
-      token = ELEMENT_BYTES * one.elements, state = one.state_bytes }
+    t.cache[#t.cache + 1] = { key = kind.key, layers = kind.layers, read = read, token = kept[i].token,
+      state = kept[i].state }
     kind.group = nil
   end
 end
@@ -204,9 +230,15 @@ local function warn_of_blocks(t)
   end
 end
 
--- What the description says; nil: nothing does.
+-- What the architecture states, or else the description says of its own layers; nil: nothing does.
 local function described(t, name, ...)
-  local ok, value = pcall(t.model[name], t.model, ...)
+  local m, own = t.model, t.model.architecture
+  if own and not own[name] then
+    m = setmetatable({}, getmetatable(m))
+    for field, value in next, t.model do m[field] = value end
+    m.architecture = nil
+  end
+  local ok, value = pcall(m[name], m, ...)
   return ok and value or nil
 end
 

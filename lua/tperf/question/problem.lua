@@ -1,6 +1,8 @@
 --- What tperf.search and tperf.train share: turning arguments into a model, machines, layouts and pipelines.
 local argument = require "tperf.base.entry.argument"
-local changed = require("tperf.base.lazy").module "tperf.describe.changed"
+local lazy = require "tperf.base.lazy"
+local changed = lazy.module "tperf.describe.changed"
+local counted = lazy.module "tperf.describe.layout.counted"
 local axes = require "tperf.describe.strategy.axes"
 local catalogue = require "tperf.base.catalogue"
 local check = require "tperf.base.check"
@@ -142,11 +144,13 @@ local function with_option(variants, name, wanted)
   return list
 end
 
+local function belongs(m, module) return counted.belongs(m, module) end
+
 -- Every combination of settings that change a shape's ops but not its sizes. again: the variant differs from the one
 -- before only in sequence_parallel.
 local function variants_of(o, free, described, set, strategies)
-  local list, modules = {}, recomputation.text(o.recompute_modules, described)
-  local offloaded, graphed = offload.text(o.offload_modules, described), graphs.text(o.cuda_graphs, described)
+  local list, modules = {}, recomputation.text(o.recompute_modules, described, belongs)
+  local offloaded, graphed = offload.text(o.offload_modules, described, belongs), graphs.text(o.cuda_graphs, described)
   local parallel = o.sequence_parallel == nil and { true } or as_list(o.sequence_parallel)
   for _, recompute in ipairs(recomputations_of(o, free, described, set)) do
     for _, sequence_parallel in ipairs(parallel) do
@@ -215,6 +219,27 @@ local function seconds_of_kinds(p, machine)
   return p.layouts[1].seconds(machine, function() return core.platform(machine, p.rules, p.software) end)
 end
 
+-- Lays out the model in each strategy. Of several strategies, those that cannot cut it are left out, with a reason.
+local function lay_out(p, o, strategies, how)
+  if not strategies[2] then
+    p.layouts[1] = workload.of(p.model, strategies[1], o.attention, p.rules, how)
+    return strategies
+  end
+  local kept = {}
+  p.never = {}
+  for _, s in ipairs(strategies) do
+    local layout, reason = refusal.attempt(workload.of, p.model, s, o.attention, p.rules, how)
+    if layout then
+      kept[#kept + 1], p.layouts[#kept + 1] = s, layout
+    else
+      p.never[#p.never + 1] = ("%s: %s"):format(s.name, reason)
+    end
+  end
+  if not kept[1] then refusal.raise("%s", table.concat(p.never, "; ")) end
+  p.strategies = kept
+  return kept
+end
+
 --- Turns checked arguments (arguments.schema; gpus, one or a list; bounds: no closed forms) into what the core needs.
 ---@return table problem  { model, rules, training, software, strategies, layouts, variants, fixed, zero, questions,
 ---  pipelines, pipeline_list, pps }; each question has the fields that configuration.of needs
@@ -251,7 +276,7 @@ function problem.of(o, strategies)
     apart = apart, precision = narrow, twins = picked and (o.offload_layers and "offload" or "recompute") or nil,
     tuning = tuned,
   }
-  for i, s in ipairs(strategies) do p.layouts[i] = workload.of(p.model, s, o.attention, p.rules, how) end
+  strategies = lay_out(p, o, strategies, how)
   local work = tuning.work(tuned, p.model, strategies[1], p.rules, apart)
   local saved = training.checkpoint_bytes(p.training, o, p.model, tuned, work)
   for _, question in ipairs(p.questions) do question.work, question.checkpoint_bytes = work, saved end

@@ -66,6 +66,15 @@ function warnings.of_model(m, o)
   return list[1] and list or nil
 end
 
+--- Two lists of sentences as one; nil: none.
+---@param first string[]?
+---@param second string[]?
+---@return string[]?
+function warnings.with(first, second)
+  if not (first and second) then return first or second end
+  return table.move(second, 1, #second, #first + 1, first)
+end
+
 --- All sentences about a result of tperf.serve. nil: there are none, and no runs of the engine were compared.
 ---@param decode table   the pool that decodes
 ---@param prefill table?
@@ -78,6 +87,7 @@ function warnings.of(r, o, decode, prefill)
   if held and held.profile.spread then list = unfit.warnings(held.profile, held, decode.gpus) end
   add(of_drafts(decode.o.engine) or prefill and of_drafts(prefill.o.engine) or nil)
   for _, note in ipairs(held and warnings.of_model(held.model, decode.o) or {}) do add(note) end
+  for _, note in ipairs(decode.warnings or {}) do add(note) end
   add(warnings.unsteady(r, o))
   return list and (list[1] or held and held.profile.spread) and list or nil
 end

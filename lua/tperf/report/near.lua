@@ -60,8 +60,8 @@ function checks.raises(text, f, ...)
   end
 end
 
---- Counts what the blocks of a model make, and compares it with what the model's description says, from which memory,
---- MFU and launch files may still be taken.
+--- Counts what the blocks of a model make, and compares it with what the model's description says, of which the
+--- library's blocks and launch files are made.
 ---@param value string|table  a model: its name, its file or a table
 ---@return tperf.checked
 local function count(_, value) return require "tperf.question.model_check".run(value) end

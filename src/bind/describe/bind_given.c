@@ -64,6 +64,33 @@ int tperf_bind_communicate(lua_State *L) {
     return 1;
 }
 
+typedef struct cached {
+    double token, sequence;
+    int64_t window;
+} cached;
+
+void tperf_bind_set_kept(lua_State *L, int index, const char *what, tperf_op *op) {
+    static const tperf_field fields[] = {
+        {"token", TPERF_FIELD_NUMBER, offsetof(cached, token), false},
+        {"sequence", TPERF_FIELD_NUMBER, offsetof(cached, sequence), false},
+        {"window", TPERF_FIELD_INTEGER, offsetof(cached, window), false},
+        {0},
+    };
+    cached k = {0};
+    tperf_fields_read(L, index, what, fields, &k);
+    if (!(k.token >= 0 && k.sequence >= 0 && k.window >= 0))
+        tperf_bind_fail(L, "%s: bytes and windows must not be negative", what);
+    op->kept = (tperf_op_kept){
+        .token = k.token, .sequence = k.sequence, .window = (double)k.window, .stated = true};
+}
+
+void tperf_bind_read_keeps(lua_State *L, int index, const char *what, tperf_op *op) {
+    int top = lua_gettop(L);
+    if (tperf_bind_raw_field(L, index, "keeps") != LUA_TNIL)
+        tperf_bind_set_kept(L, top + 1, lua_pushfstring(L, "%s '%s': 'keeps'", what, op->name), op);
+    lua_settop(L, top);
+}
+
 #define GIVEN(name, kind, member)                                                                  \
     { name, TPERF_FIELD_##kind, offsetof(tperf_op_arguments, member), false }
 
@@ -78,6 +105,8 @@ static const tperf_field given_fields[] = {
     GIVEN("routed", NUMBER, custom.forward.routed),
     GIVEN("expert", FLAG, custom.expert),
     GIVEN("by_keys", FLAG, custom.by_keys),
+    GIVEN("shared_as", TEXT, shared_as),
+    {"keeps", TPERF_FIELD_ANY, 0, false},
     {0},
 };
 
@@ -120,6 +149,7 @@ static bool read_comm(lua_State *L, const tperf_op *op, tperf_comm *out) {
     size_t length = strlen(given.axis);
     if (kind < 0 || length == 0 || length >= TPERF_AXIS_NAME_MAX || given.comm.bytes < 0)
         return false;
+    if (kind == TPERF_ALL_TO_ALL && given.comm.share) return false;
     *out = given.comm;
     out->kind = (tperf_collective)kind;
     strcpy(out->axis, given.axis);
@@ -163,13 +193,16 @@ static bool read_given(lua_State *L, tperf_op *op) {
     size_t length = strlen(a.name);
     if (dtype < 0 || length == 0 || length >= TPERF_NAME_MAX || c->forward.routed < 0) return false;
     if (c->weight_bytes < 0 || c->saved_bytes < 0 || c->repeated_bytes < 0) return false;
+    if (a.shared_as && strlen(a.shared_as) >= TPERF_NAME_MAX) return false;
     strcpy(op->name, a.name);
+    strcpy(op->shared_as, a.shared_as ? a.shared_as : "");
     op->dtype = op->matrix_dtype = (tperf_dtype)dtype;
     if (!read_pass(L, "forward", op, &a.custom.forward)) return false;
     lua_settop(L, 2);
     if (!read_pass(L, "backward", op, &a.custom.backward)) return false;
     lua_settop(L, 2);
     tperf_error error;
+    tperf_bind_read_keeps(L, 1, "op.custom", op);
     return tperf_op_count_custom(op, &a, &error) == TPERF_OK &&
            tperf_op_validate(op, &error) == TPERF_OK;
 }

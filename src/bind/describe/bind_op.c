@@ -29,6 +29,16 @@
 //   op:is_norm(), op:has_output()                 the latter: another op keeps what it makes
 //   op:parameters(), op:trained(), op:saved_bytes()   as counts() has them
 //   op:keeps()                                    bytes that its backward pass needs, kept anywhere or recomputed
+//   op:keep { token =, sequence =, window = }     what a sequence keeps between steps of decoding, see tperf_op_kept
+//   op:kept() -> token, sequence, window, keys, key_bytes, stated
+//   op:share_as(name), op:shared_as() -> string?  the name of the tensor that it shares
+//   op:borrowed() -> number                       parameters that another op holds
+//   op:seen_part() -> number                      of attention: pairs that see each other, of all within its window
+//   op:is_ring() -> boolean                       of attention: whether keys travel beside it
+//   op:copy()                                     another op like it
+//   op:role() -> string?, elements                "residual", "rotary" or "gate" (of an activation), and its elements
+//   op:lent(), op:alone()                         copies: one without its weights, one that has nothing else
+//   op:model_flops(all_pairs) -> forward, backward        FLOPs by which MFU is counted, see tperf_model_flops
 //   op:keeping(bytes)                             a copy that keeps this much of its output; nil if no other op keeps
 //                                                 the output for it
 // and fields(), bytes(), element(), on_line() and equal(), documented below, and given(), in bind_given.c. Methods that
@@ -90,6 +100,7 @@ static int construct(lua_State *L) {
                       &a); // its texts are the table's: nothing is allocated after it
     check_axes(L, k, &a);
     copy_name(L, k->what, a.name, op->name, sizeof op->name);
+    if (a.shared_as) copy_name(L, k->what, a.shared_as, op->shared_as, sizeof op->shared_as);
     op->dtype = check_dtype(L, k->what, a.dtype);
     op->matrix_dtype = a.matrix_dtype ? check_dtype(L, k->what, a.matrix_dtype) : op->dtype;
     a.weight_element = element_of(L, k->what, a.weight_dtype);
@@ -97,6 +108,7 @@ static int construct(lua_State *L) {
     tperf_error error;
     if (k->count(op, &a, &error) != TPERF_OK)
         return tperf_bind_fail(L, "%s '%s': %s", k->what, op->name, error.message);
+    tperf_bind_read_keeps(L, 1, k->what, op);
     if (tperf_op_validate(op, &error) != TPERF_OK) return tperf_bind_raise(L, &error);
     return 1;
 }
@@ -161,6 +173,7 @@ TELL(input_bytes, number, op->input_bytes)
 TELL(saved_bytes, number, op->saved_bytes)
 TELL(keeps, number, op->saved_bytes + op->again_bytes + op->offload_bytes)
 TELL(parameters, number, op->parameters)
+TELL(borrowed, number, op->borrowed)
 TELL(trained, number, op->frozen ? 0 : op->parameters)
 
 static int calls(lua_State *L) {
@@ -339,6 +352,83 @@ static tperf_op *push_copy(lua_State *L) {
     return copy;
 }
 
+// The part of all pairs within the window that see each other; 1 for other ops than fused attention.
+static int seen_part(lua_State *L) {
+    const tperf_op *op = tperf_bind_check_op(L, 1);
+    lua_pushnumber(L, op->pair_flops > 0 ? op->seen_flops / op->pair_flops : 1);
+    return 1;
+}
+
+// Whether a collective of the op overlaps its own work, as in a ring.
+static int is_ring(lua_State *L) {
+    const tperf_pass *pass = &tperf_bind_check_op(L, 1)->forward;
+    lua_pushboolean(L, pass->n_comms > 0 && pass->comms[0].beside);
+    return 1;
+}
+
+static int copy(lua_State *L) {
+    push_copy(L);
+    return 1;
+}
+
+static int role(lua_State *L) {
+    static const char *const names[] = {[TPERF_ROLE_RESIDUAL] = "residual",
+                                        [TPERF_ROLE_ROTARY] = "rotary",
+                                        [TPERF_ROLE_GATE] = "gate"};
+    const tperf_op *op = tperf_bind_check_op(L, 1);
+    if (op->role < TPERF_ROLE_RESIDUAL || op->role > TPERF_ROLE_GATE) return 0;
+    lua_pushstring(L, names[op->role]);
+    lua_pushnumber(L, op->elements);
+    return 2;
+}
+
+// A copy whose weights another section holds, and one that holds the weights alone.
+static int lent(lua_State *L) {
+    tperf_op_lend(push_copy(L));
+    return 1;
+}
+
+static int alone(lua_State *L) {
+    tperf_op_hold_alone(push_copy(L));
+    return 1;
+}
+
+static int keep(lua_State *L) {
+    tperf_bind_set_kept(L, 2, "op:keep", own(L));
+    return itself(L);
+}
+
+static int kept(lua_State *L) {
+    const tperf_op_kept *k = &tperf_bind_check_op(L, 1)->kept;
+    lua_pushnumber(L, k->token);
+    lua_pushnumber(L, k->sequence);
+    lua_pushnumber(L, k->window);
+    lua_pushnumber(L, k->keys);
+    lua_pushnumber(L, k->key_bytes);
+    lua_pushboolean(L, k->stated);
+    return 6;
+}
+
+static int share_as(lua_State *L) {
+    tperf_op *op = own(L);
+    copy_name(L, op->name, luaL_checkstring(L, 2), op->shared_as, sizeof op->shared_as);
+    return itself(L);
+}
+
+static int shared_as(lua_State *L) {
+    const tperf_op *op = tperf_bind_check_op(L, 1);
+    if (!*op->shared_as) return 0;
+    lua_pushstring(L, op->shared_as);
+    return 1;
+}
+
+static int model_flops(lua_State *L) {
+    tperf_model_flops flops = tperf_op_model_flops(tperf_bind_check_op(L, 1), lua_toboolean(L, 2));
+    lua_pushnumber(L, flops.forward);
+    lua_pushnumber(L, flops.backward);
+    return 2;
+}
+
 typedef struct narrowing {
     const char *dtype;
     tperf_narrowing how;
@@ -415,6 +505,18 @@ static const luaL_Reg methods[] = {
     {"keeping", keeping},
     {"communicate", tperf_bind_communicate},
     {"counts", counts},
+    {"seen_part", seen_part},
+    {"is_ring", is_ring},
+    {"copy", copy},
+    {"role", role},
+    {"lent", lent},
+    {"alone", alone},
+    {"keep", keep},
+    {"kept", kept},
+    {"share_as", share_as},
+    {"shared_as", shared_as},
+    {"borrowed", borrowed},
+    {"model_flops", model_flops},
     {NULL, NULL},
 };
 
@@ -423,7 +525,8 @@ static int fields(lua_State *L) {
     static const char *const kinds[] = {[TPERF_FIELD_INTEGER] = "integer",
                                         [TPERF_FIELD_NUMBER] = "number",
                                         [TPERF_FIELD_FLAG] = "flag",
-                                        [TPERF_FIELD_TEXT] = "text"};
+                                        [TPERF_FIELD_TEXT] = "text",
+                                        [TPERF_FIELD_ANY] = "any"};
     lua_newtable(L);
     for (const tperf_op_kind *k = tperf_op_kinds; k->what; k++) {
         lua_newtable(L);

@@ -8,8 +8,9 @@
 //     at t of the line through the block `from` (t = 0) and the block `to` (t = 1), which differs in the number of tokens
 //     alone; nil if a count would not be exact, see tperf_op_on_line. saved_bytes: all its ops are recomputed, as above
 //   workload(grid, sizes, boundary_bytes, sections, boundary_parts = 1) -> workload
-//     sizes: list of integers, of the grid's own axes; sections: each kind of layer, then first, then last: lists of
-//     blocks, of lists to make them of, and of lists { name =, block … } of several by one name
+//     sizes: list of integers, of the grid's own axes; sections: each kind of layer, then first, then last, then weights
+//     that sections share, by `holders`, a list of bits of the sections that share each: lists of blocks, of lists to
+//     make them of, and of lists { name =, block … } of several by one name
 //   workload:ops(section, platform, fast, panels = 1)   list of records, as tperf.layer documents them
 //   workload:served(section, platform, fast, panels = 1, varying = nil) -> others, by_keys, kernels, attention
 //       a section's forward pass in a serving engine: seconds of the ops whose cost changes with the keys that tokens see
@@ -299,10 +300,29 @@ static void fill(lua_State *L, tperf_workload *workload, const contents *c) {
         tperf_workload_add(workload, lua_touserdata(L, -2), lua_tostring(L, -1));
         lua_pop(L, 2);
     }
-    while (section < workload->n_kinds + 2)
+    while (section < workload->n_sections)
         tperf_workload_end(workload, section++);
     lua_pushvalue(L, 5);
     lua_setiuservalue(L, -2, 2);
+}
+
+// Reads the field `holders` of the sections at 4: of each section of shared weights, the sections that share them.
+static size_t read_holders(lua_State *L, unsigned *holders) {
+    if (tperf_bind_raw_field(L, 4, "holders") == LUA_TNIL) {
+        lua_pop(L, 1);
+        return 0;
+    }
+    size_t n = tperf_bind_length(L, -1, "the holders of shared weights");
+    if (n > TPERF_SHARED_MAX)
+        tperf_bind_fail(L, "at most %d sets of kinds of layers share weights, got %d",
+                        TPERF_SHARED_MAX, (int)n);
+    for (size_t i = 0; i < n; i++) {
+        lua_rawgeti(L, -1, (lua_Integer)i + 1);
+        holders[i] = (unsigned)luaL_checkinteger(L, -1);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    return n;
 }
 
 static int new_workload(lua_State *L) {
@@ -314,15 +334,18 @@ static int new_workload(lua_State *L) {
     lua_settop(L, 4);
     tperf_bind_check_own_sizes(L, 2, grid, sizes);
     double boundary_bytes = luaL_checknumber(L, 3);
-    size_t n = tperf_bind_length(L, 4, "the sections");
-    if (n < 3 || n > TPERF_SECTIONS_MAX)
+    unsigned holders[TPERF_SHARED_MAX] = {0};
+    size_t n = tperf_bind_length(L, 4, "the sections"), shared = read_holders(L, holders);
+    if (n < 3 + shared || n > TPERF_KINDS_MAX + 2 + shared)
         tperf_bind_fail(L, "a model needs 1 to %d kinds of layers, got %d", TPERF_KINDS_MAX,
-                        (int)n - 2);
+                        (int)n - (int)shared - 2);
     lua_newtable(L);
     list_blocks(L, grid, sizes, (int)n, &c);
     size_t size = tperf_workload_size(c.n_ops, (size_t)c.length / 2);
-    tperf_workload *workload =
-        tperf_workload_new(lua_newuserdatauv(L, size, 2), grid, sizes, (int)n - 2, c.n_ops);
+    tperf_workload *workload = tperf_workload_new(lua_newuserdatauv(L, size, 2), grid, sizes,
+                                                  (int)(n - shared) - 2, c.n_ops);
+    workload->n_sections = (int)n;
+    memcpy(workload->holders, holders, sizeof holders);
     workload->boundary_bytes = boundary_bytes;
     workload->boundary_parts = parts_sent;
     luaL_setmetatable(L, type_name);
@@ -388,7 +411,7 @@ static void push_op(lua_State *L, const pricing *p, size_t index) {
 static pricing pricing_of(lua_State *L, const tperf_workload *workload, tperf_platform on) {
     pricing p = {.workload = workload, .on = on};
     lua_Integer number = luaL_checkinteger(L, 2);
-    luaL_argcheck(L, number >= 1 && number <= workload->n_kinds + 2, 2, "no such section");
+    luaL_argcheck(L, number >= 1 && number <= workload->n_sections, 2, "no such section");
     p.begin = tperf_section_begin(workload, (int)number - 1);
     p.end = workload->section_end[number - 1];
     tperf_error error;

@@ -10,7 +10,11 @@
     { name, KIND(member), offsetof(tperf_op_arguments, member), false }
 #define REQUIRED(name, member)                                                                     \
     { name, KIND(member), offsetof(tperf_op_arguments, member), true }
+#define KEEPS                                                                                      \
+    { "keeps", TPERF_FIELD_ANY, 0, false }
 #define COMMON OPTIONAL("name", name), OPTIONAL("dtype", dtype)
+// Fields of ops with weights or a cache.
+#define SHARED OPTIONAL("shared_as", shared_as), KEEPS
 
 #define LINEAR                                                                                     \
     COMMON, REQUIRED("tokens", linear.tokens), REQUIRED("n_in", linear.n_in),                      \
@@ -24,7 +28,7 @@
         OPTIONAL("input_grad_all_reduce", linear.grad_sum_axis),                                   \
         OPTIONAL("output_grad", linear.output_grad_axis),                                          \
         OPTIONAL("output_shard", linear.scattered),                                                \
-        OPTIONAL("parameter_grad", linear.parameter_axis)
+        OPTIONAL("parameter_grad", linear.parameter_axis), SHARED
 
 static const tperf_field linear_fields[] = {
     LINEAR,
@@ -91,6 +95,7 @@ static tperf_status count_summa_attend(tperf_op *op, const tperf_op_arguments *a
 
 static const tperf_field elementwise_fields[] = {
     COMMON,
+    SHARED,
     REQUIRED("elements", elementwise.elements),
     OPTIONAL("parameters", elementwise.parameters),
     REQUIRED("forward_flops", elementwise.forward_flops),
@@ -103,6 +108,7 @@ static const tperf_field elementwise_fields[] = {
     OPTIONAL("recomputed", elementwise.recomputed),
     OPTIONAL("fused", elementwise.fused),
     OPTIONAL("eager", elementwise.eager),
+    OPTIONAL("role", elementwise.role),
     OPTIONAL("parameter_grad", elementwise.grad_axis),
     {0},
 };
@@ -126,6 +132,7 @@ static tperf_status count_softmax(tperf_op *op, const tperf_op_arguments *a, tpe
 
 static const tperf_field norm_fields[] = {
     COMMON,
+    SHARED,
     REQUIRED("tokens", norm.tokens),
     REQUIRED("width", norm.width),
     OPTIONAL("gather", norm.gather_axis),
@@ -144,6 +151,7 @@ static tperf_status count_norm(tperf_op *op, const tperf_op_arguments *a, tperf_
 
 static const tperf_field attention_fields[] = {
     COMMON,
+    SHARED,
     REQUIRED("batch", attention.batch),
     REQUIRED("heads", attention.heads),
     REQUIRED("queries", attention.queries),
@@ -170,6 +178,7 @@ static tperf_status count_flash_attention(tperf_op *op, const tperf_op_arguments
 
 static const tperf_field fused_fields[] = {
     COMMON,
+    SHARED,
     REQUIRED("batch", fused.batch),
     REQUIRED("heads", fused.heads),
     REQUIRED("head_dim", fused.head_dim),
@@ -198,6 +207,7 @@ static tperf_status count_fused(tperf_op *op, const tperf_op_arguments *a, tperf
 
 static const tperf_field embedding_fields[] = {
     COMMON,
+    SHARED,
     REQUIRED("tokens", embedding.tokens),
     REQUIRED("rows", embedding.rows),
     REQUIRED("width", embedding.width),
@@ -227,6 +237,7 @@ static tperf_status count_cross_entropy(tperf_op *op, const tperf_op_arguments *
 
 static const tperf_field router_fields[] = {
     COMMON,
+    SHARED,
     REQUIRED("tokens", router.tokens),
     REQUIRED("width", router.width),
     REQUIRED("experts", router.experts),
@@ -242,6 +253,7 @@ static tperf_status count_router(tperf_op *op, const tperf_op_arguments *a, tper
 
 static const tperf_field scan_fields[] = {
     COMMON,
+    SHARED,
     REQUIRED("batch", scan.batch),
     REQUIRED("seq", scan.seq),
     REQUIRED("heads", scan.heads),
@@ -259,6 +271,7 @@ static tperf_status count_scan(tperf_op *op, const tperf_op_arguments *a, tperf_
 
 static const tperf_field custom_fields[] = {
     COMMON,
+    SHARED,
     OPTIONAL("forward_tensor_flops", custom.forward.tensor_flops),
     OPTIONAL("forward_vector_flops", custom.forward.vector_flops),
     OPTIONAL("forward_bytes", custom.forward.bytes),

@@ -6,7 +6,7 @@
 #include "tperf/op.h"
 
 typedef struct tperf_op_arguments {
-    const char *name, *dtype, *weight_dtype, *kv_dtype, *matrix_dtype;
+    const char *name, *dtype, *shared_as, *weight_dtype, *kv_dtype, *matrix_dtype;
     double weight_element, kv_element; // bytes, from the dtypes; 0: as dtype
     union {                            // text fields in here are names of axes
         tperf_linear linear;
@@ -31,6 +31,10 @@ typedef struct tperf_op_kind {
     tperf_op_arguments defaults;
     tperf_status (*count)(tperf_op *op, const tperf_op_arguments *arguments, tperf_error *error);
 } tperf_op_kind;
+
+// Reads what a sequence keeps from the table at `index`, or from its field `keeps`, if it has one.
+void tperf_bind_set_kept(lua_State *L, int index, const char *what, tperf_op *op);
+void tperf_bind_read_keeps(lua_State *L, int index, const char *what, tperf_op *op);
 
 // Of an op whose counts are given.
 tperf_status tperf_op_count_custom(tperf_op *op, const tperf_op_arguments *arguments,

@@ -51,7 +51,7 @@ static void push_exchange(lua_State *L, const tperf_plan *plan, int section,
     double once = plan->costs[section].backward.once;
     if (once > 0) tperf_fields_set(L, "replicated", once);
     if (section < plan->workload->n_kinds) return;
-    double tied = tperf_tied_time_of(plan);
+    double tied = tperf_joint_time_of(plan, section);
     if (tied > 0) tperf_fields_set(L, "tied", tied);
 }
 
@@ -59,11 +59,10 @@ static void push_exchange(lua_State *L, const tperf_plan *plan, int section,
 // passes in one of its devices.
 static void push_layers(lua_State *L, const tperf_pipeline *pipeline, const tperf_stage *stage,
                         const tperf_workload *workload) {
-    int kinds = workload->n_kinds;
-    lua_createtable(L, kinds + 2, 1);
-    for (int i = 0; i < kinds + 2; i++) {
-        lua_pushnumber(L, pipeline ? tperf_layers_passed(pipeline, stage, i, kinds)
-                                   : tperf_stage_layers(stage, i, kinds));
+    lua_createtable(L, workload->n_sections, 1);
+    for (int i = 0; i < workload->n_sections; i++) {
+        lua_pushnumber(L, pipeline ? tperf_layers_passed(pipeline, stage, i, workload)
+                                   : tperf_stage_layers(stage, i, workload));
         lua_rawseti(L, -2, i + 1);
     }
 }
@@ -112,8 +111,8 @@ static void push_messages(lua_State *L, const tperf_plan *plan) {
 // The launches of each section's layer, and what they take beyond its passes.
 static void push_launches(lua_State *L, const tperf_workload *workload,
                           const tperf_layer_cost *costs) {
-    lua_createtable(L, workload->n_kinds + 2, 0);
-    for (int i = 0; i < workload->n_kinds + 2; i++) {
+    lua_createtable(L, workload->n_sections, 0);
+    for (int i = 0; i < workload->n_sections; i++) {
         const tperf_pass_cost *f = &costs[i].forward, *b = &costs[i].backward;
         lua_createtable(L, 0, 4);
         tperf_fields_set(L, "forward", f->launches);
@@ -165,7 +164,7 @@ static void push_waiting(lua_State *L, const tperf_plan *plan, const tperf_itera
 static void set_exchanges(lua_State *L, const tperf_plan *plan, const tperf_iteration *t) {
     tperf_exchange exchanges[TPERF_SECTIONS_MAX];
     tperf_exposure exposures[TPERF_SECTIONS_MAX];
-    int n = plan->workload->n_kinds + 2;
+    int n = plan->workload->n_sections;
     tperf_exchange_times(plan, exchanges);
     tperf_exposures_of(plan, exchanges, t->optimizer, exposures);
     if (t->waiting) {

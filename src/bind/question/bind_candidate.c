@@ -100,7 +100,7 @@ void tperf_bind_costs(lua_State *L, const tperf_bind_candidate *c, const tperf_p
         p->placement = *placement;
         p->known = true;
     }
-    memcpy(costs, p->costs, (size_t)(c->workload->n_kinds + 2) * sizeof *costs);
+    memcpy(costs, p->costs, (size_t)c->workload->n_sections * sizeof *costs);
 }
 
 tperf_plan tperf_bind_plan(lua_State *L, tperf_layer_cost *costs) {

@@ -5,8 +5,8 @@
 //     first … last keys, like workload:ops for their forward pass; those of one form of a step after those of another
 //   tperf.core.steps_on_line(first, last, part, step)   see tperf_decode_on_line
 //   tperf.core.infer(platform, shape, placements, run) -> record, n
-//     shape: { pipelines =, prefill =, decode = (or nil), single =, caches = for each kind of layer { token_bytes =,
-//     most_tokens =, state_bytes = } }
+//     shape: { pipelines =, prefill =, decode = (or nil), single =, caches = a list of { section =, token_bytes =,
+//     most_tokens =, state_bytes = }, see tperf_cache; section: 1 … the kinds of layers, first, last }
 //     placements: a list to choose from; the n-th is the chosen one
 #include <math.h>
 #include <string.h>
@@ -154,7 +154,7 @@ static int decode_ops(lua_State *L) {
     const tperf_decode *decode = luaL_checkudata(L, 1, type_name);
     const tperf_workload *workload = decode->workloads[0];
     lua_Integer number = luaL_checkinteger(L, 2);
-    luaL_argcheck(L, number >= 1 && number <= workload->n_kinds + 2, 2, "no such section");
+    luaL_argcheck(L, number >= 1 && number <= workload->n_sections, 2, "no such section");
     int section = (int)number - 1;
     const tperf_setup *platform = tperf_bind_check_platform(L, 3);
     tperf_placement placement = {.panels = 1};
@@ -170,14 +170,20 @@ static int decode_ops(lua_State *L) {
     return 1;
 }
 
-static void read_caches(lua_State *L, int index, int n_kinds, tperf_cache *caches) {
-    if (tperf_bind_length(L, index, "the caches") != (size_t)n_kinds)
-        tperf_bind_fail(L, "every kind of layer needs a cache");
-    for (int i = 0; i < n_kinds; i++) {
-        lua_rawgeti(L, index, i + 1);
+static size_t read_caches(lua_State *L, int index, int n_kinds, tperf_cache *caches) {
+    size_t n = tperf_bind_length(L, index, "the caches");
+    if (n > TPERF_CACHES_MAX)
+        tperf_bind_fail(L, "a model's layers keep at most %d caches that differ, got %d",
+                        TPERF_CACHES_MAX, (int)n);
+    for (size_t i = 0; i < n; i++) {
+        lua_rawgeti(L, index, (lua_Integer)i + 1);
         tperf_record_read(L, -1, &tperf_cache_record, &caches[i]);
+        if (caches[i].section < 1 || caches[i].section > n_kinds + 2)
+            tperf_bind_fail(L, "cache: no such section");
+        caches[i].section--;
         lua_pop(L, 1);
     }
+    return n;
 }
 
 enum { FIELDS = 40 }; // of a record that lua/tperf/question/infer completes
@@ -248,7 +254,7 @@ static void open_shape(lua_State *L) {
 
 static int serve(lua_State *L) {
     size_t n;
-    tperf_cache caches[TPERF_KINDS_MAX];
+    tperf_cache caches[TPERF_CACHES_MAX];
     lua_settop(L, 4);
     open_shape(L);
     const tperf_platform on = tperf_bind_on(tperf_bind_check_platform(L, PLATFORM));
@@ -261,7 +267,7 @@ static int serve(lua_State *L) {
     s.prefill = tperf_bind_check_workload(L, PREFILL);
     if (!lua_isnil(L, DECODE)) s.decode = luaL_checkudata(L, DECODE, type_name);
     s.single = tperf_bind_check_workload(L, SINGLE);
-    read_caches(L, CACHES, s.prefill->n_kinds, caches);
+    s.n_caches = read_caches(L, CACHES, s.prefill->n_kinds, caches);
     check_workloads(L, &s);
     tperf_bind_check_kinds(L, PIPELINES, s.prefill);
     check_placements(L, PLACEMENTS, &s);

@@ -182,7 +182,7 @@ static int predictor_seconds(lua_State *L) {
     tperf_system_run(&p->system, &p->software);
     p->software.gradient_bytes = c->of->training.gradient_bytes;
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
-    memcpy(costs, p->bytes, (size_t)(c->workload->n_kinds + 2) * sizeof *costs);
+    memcpy(costs, p->bytes, (size_t)(c->workload->n_sections) * sizeof *costs);
     tperf_workload_add_times(c->workload, &p->job.on, &c->candidate.placement, p->works, costs);
     const tperf_plan plan = {&c->candidate, &p->job, c->workload, costs};
     lua_pushnumber(L, tperf_iteration_of(&plan).time);

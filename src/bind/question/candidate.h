@@ -41,7 +41,7 @@ tperf_bind_candidate *tperf_bind_push_candidate(lua_State *L, int job, int workl
 // Pushes the pipelines of the candidate at index; returns their index.
 int tperf_bind_push_pipelines(lua_State *L, int index);
 
-// The candidate at index 1 with its costs[n_kinds + 2], which are remembered; and its costs on another platform. Raises
+// The candidate at index 1 with its costs[n_sections], which are remembered; and its costs on another platform. Raises
 // unless the system has every peak that the workload's ops need.
 tperf_plan tperf_bind_plan(lua_State *L, tperf_layer_cost *costs);
 void tperf_bind_costs(lua_State *L, const tperf_bind_candidate *c, const tperf_platform *on,

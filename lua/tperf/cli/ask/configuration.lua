@@ -1,4 +1,5 @@
 --- The options of a question and the columns of a configuration, shared by `search` and `train`.
+local answers = require "tperf.question.configuration"
 local ask = require "tperf.cli.ask.arguments"
 local axes = require "tperf.describe.strategy.axes"
 local catalogue = require "tperf.base.catalogue"
@@ -102,7 +103,7 @@ local function told_of(c, profile, timed)
   local told = ("software %s: half of the runs that its fit did not see came within %s, nine tenths took %.2g to %.2g "
     .. "times as long as predicted"):format(c.software, format.number(profile.error, "%", 2),
     table.unpack(profile.spread))
-  if not c.warnings[1] then return told end
+  if not answers.is_unlike(c) then return told end
   return ("%s; this one is unlike them, so the table allows for %.2g to %.2g times"):format(told,
     c.interval.low / c.time, c.interval.high / c.time)
 end
@@ -134,7 +135,7 @@ function configuration.tell(values, rows, machine, timed)
   end
   io.stdout:flush()
   for _, warning in ipairs(c.warnings or {}) do io.stderr:write("tperf: ", warning, "\n") end
-  local advice = profile and c.warnings[1] and unfit.advice(profile, system(machine), c.gpus)
+  local advice = profile and answers.is_unlike(c) and unfit.advice(profile, system(machine), c.gpus)
   if advice then io.stderr:write("tperf: ", advice, "\n") end
 end
 

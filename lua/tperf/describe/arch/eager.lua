@@ -17,15 +17,15 @@ function eager.norms_of(o)
 end
 
 --- Changes the op of a norm.
----@param m table          the model
 ---@param p table          the share
 ---@param one table        the op
 ---@param elements number  that it normalizes
-function eager.norm(m, p, one, elements)
+---@param root_mean_square boolean?  it is an RMSNorm
+function eager.norm(p, one, elements, root_mean_square)
   if not p.norms then return one end
   local copied, norm = p.norms == "copied", kernels.of "eager".norms[p.norms]
   -- PyTorch's layernorm was always one kernel.
-  if copied or m.norm == "rmsnorm" then spill(one, norm, elements) end
+  if copied or root_mean_square then spill(one, norm, elements) end
   return copied and one:hold(norm.kept * elements, 0) or one
 end
 

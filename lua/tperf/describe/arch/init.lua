@@ -22,6 +22,7 @@ local schema = {
   name = check.string { name = true }, layer = check.list(is_block, { max = 64, optional = true }), first = some_blocks,
   last = some_blocks, groups = check.any { optional = true },
   parameters = check.any { optional = true }, flops_per_token = check.any { optional = true },
+  admits = check.func { optional = true },
 }
 
 local class = frozen.class(function(one, field)
@@ -45,12 +46,18 @@ end
 ---   first, last   blocks before the first layer and after the last (default: the usual embedding and head)
 ---   groups        the model's layers as runs of equal ones, in order, or function(model) -> list (default: from the
 ---                 model's description). Each is { count = layers, key = a name, the same for equal layers (default:
----                 made from the fields), blocks = { … }?, seq = tokens of its sequence (default: the model's), … };
----                 blocks find the group, with all its fields, as share.group
----   parameters    the number of parameters, or function(model) -> total, active (that one token uses); default: from
----                 the description
+---                 made from the fields), blocks = { … }?, seq = tokens of its sequence (default: the model's), width =
+---                 features of the stream that enters its layers (default: as its first op reads), carries = elements
+---                 of a sequence that travel beside the stream to its layers (skips), keeps = what a sequence keeps of
+---                 one layer between steps of decoding, as an op's `keeps`, or function(model, share) -> that (default:
+---                 what its ops say), … }; blocks find the group, with all its fields, as share.group
+---   admits        function(model, layout) -> true, or false and a reason: which layouts the blocks can have, in place
+---                 of what the description's heads and widths divide into. layout: the sizes of the strategy's axes by
+---                 name, strategy = its name
+---   parameters    the number of parameters, or function(model) -> total, active (that one token uses); default: those
+---                 of the ops
 ---   flops_per_token   forward and backward FLOPs, a number or function(model, options) -> number (options as in
----                 model:flops_per_token); MFU is computed from it
+---                 model:flops_per_token); MFU is computed from it; default: those of the ops
 ---@return table architecture
 function architecture.define(given)
   local o = check.record("tperf.architecture", given, schema)

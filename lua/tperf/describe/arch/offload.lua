@@ -72,13 +72,14 @@ function offload.picked(o) return o.offload_layers and { first = o.offload_layer
 --- The requested modules as one text; nil: none.
 ---@param asked string|string[]?
 ---@param model table
+---@param belongs function  of recompute.check_known
 ---@return string?
-function offload.text(asked, model)
+function offload.text(asked, model, belongs)
   if not asked then return nil end
-  recompute.check_known("offload_modules", model)
   local set, list = {}, {}
   for _, name in ipairs(type(asked) == "table" and asked or { asked }) do
-    local lacks = LACKS[name] and LACKS[name](model)
+    recompute.check_known("offload_modules", model, name, belongs)
+    local lacks = not model.architecture and LACKS[name] and LACKS[name](model)
     if lacks then refusal.raise("'offload_modules' has %s, but model '%s' has %s", name, model.name, lacks) end
     set[name] = true
   end

@@ -4,6 +4,7 @@ local block = require "tperf.describe.block"
 local check = require "tperf.base.check"
 local graphs = require "tperf.describe.arch.graphs"
 local lazy = require "tperf.base.lazy"
+local calls = lazy.module "tperf.describe.arch.calls"
 local gpt = lazy.module "tperf.describe.arch.layer.gpt"
 local mtp = lazy.module "tperf.describe.arch.layer.mtp"
 local offload = require "tperf.describe.arch.offload"
@@ -18,8 +19,13 @@ local plan = {}
 -- section 5; 2 s b h in table 2); under selective recomputation only its modules do (recompute.lua).
 local function recomputable(original, opens, before)
   local one = block(original.name, function(m, p)
-    local ops = original.build(m, p)
-    if type(ops) ~= "table" then return ops end
+    local ops
+    if m.architecture then
+      ops = calls.block(original, m, p)
+    else
+      ops = original.build(m, p)
+    end
+    if opens and m.architecture then p.input = recompute.input(m, p, ops) end
     if p.tuning and not p.referring then ops = tuned.ops(ops, p, original.name, nil, before(m, p)) end
     if p.recompute ~= "none" then recompute.mark(m, p, ops, opens) end
     if p.cuda_graphs then graphs.mark(p, ops, original.name) end
@@ -34,7 +40,12 @@ local function layer_of(blocks)
   for i, one in ipairs(blocks) do
     list[i] = recomputable(one, i == 1, function(m, p) -- builders of the preceding blocks
       local before = {}
-      for k = 1, i - 1 do before[k] = function() return tuned.ops(blocks[k].build(m, p), p, blocks[k].name) end end
+      for k = 1, i - 1 do
+        local earlier = blocks[k]
+        before[k] = function()
+          return tuned.ops(m.architecture and calls.block(earlier, m, p) or earlier.build(m, p), p, earlier.name)
+        end
+      end
       return before
     end)
   end

@@ -162,26 +162,29 @@ end
 --- Why a model lacks a module; nil or false: it has it.
 function recompute.lacks(name, model) return known[name].lacks(model) end
 
---- Raises for a model with a custom architecture, whose ops do not carry modules.
+--- Raises for a model whose architecture has no op of a module.
 ---@param field string
 ---@param model table
-function recompute.check_known(field, model)
-  if model.architecture then
-    refusal.raise("'%s': the blocks of architecture '%s' do not say which of their ops are a module", field,
-      model.architecture.name)
+---@param name string  the module
+---@param belongs fun(model: table, module: string): boolean  whether an op of the architecture belongs to it
+function recompute.check_known(field, model, name, belongs)
+  if model.architecture and (name == OPERATORS or not belongs(model, name)) then
+    refusal.raise("'%s' has %s, and no op of architecture '%s' says that it belongs to it: share:attention's do to "
+      .. "core_attn, the library's blocks' to theirs", field, name, model.architecture.name)
   end
 end
 
 --- The requested modules as one text, in a fixed order; nil: the default of selective recomputation.
 ---@param asked string|string[]?
 ---@param model table
+---@param belongs function  of recompute.check_known
 ---@return string?
-function recompute.text(asked, model)
+function recompute.text(asked, model, belongs)
   if not asked then return nil end
-  recompute.check_known("recompute_modules", model)
   local set, list = {}, {}
   for _, name in ipairs(type(asked) == "table" and asked or { asked }) do
-    local lacks = recompute.lacks(name, model)
+    recompute.check_known("recompute_modules", model, name, belongs)
+    local lacks = not model.architecture and recompute.lacks(name, model)
     if lacks then refusal.raise("'recompute_modules' has %s, but model '%s' has %s", name, model.name, lacks) end
     set[name] = true
   end
@@ -276,10 +279,23 @@ local function run_operators(m, p, ops, opens)
   end
 end
 
+--- Bytes of a layer's input, which a layer that is recomputed keeps. A custom layer's stream is as wide as its group
+--- says; else as what its first op keeps, if that is a norm or a product; else as the model.
+---@param ops table  of the layer's first block
+function recompute.input(m, p, ops)
+  local width = m.architecture and p.group and p.group.width
+  local first = m.architecture and not width and ops[1]
+  if first and first:input_bytes() > 0 and (first:is_norm() or first:product() and not first:product().expert) then
+    return first:input_bytes()
+  end
+  return 2 * p:outer(width or m.hidden)
+end
+
 --- Marks the recomputed ops of a layer's block. opens: it is the layer's first block.
 function recompute.mark(m, p, ops, opens)
   if p.recompute == "full" then
-    for i, one in ipairs(ops) do one:recompute(opens and i == 1 and 2 * p:outer(m.hidden) or 0) end
+    local input = opens and (p.input or recompute.input(m, p, ops)) or 0
+    for i, one in ipairs(ops) do one:recompute(i == 1 and input or 0) end
   elseif recompute.has(p, OPERATORS) then
     run_operators(m, p, ops, opens)
   elseif p.recompute == "selective" and p.recompute_modules then

@@ -6,7 +6,9 @@ local blocks_of = require "tperf.describe.arch.plan".of
 local forms = require "tperf.describe.layout.forms"
 local lines = require "tperf.describe.layout.lines"
 local memo = require "tperf.describe.layout.memo"
+local idle = lazy.module "tperf.describe.layout.idle"
 local narrowed = lazy.module "tperf.describe.arch.narrowed"
+local shared_weights = lazy.module "tperf.describe.layout.shared"
 local strategy = require "tperf.describe.strategy"
 
 local sections = {}
@@ -18,7 +20,7 @@ local ELEMENT_BYTES <const> = 2 -- per activation sent between pipeline stages
 local function part_of(group, at, from, to, wide)
   local count = math.min(at + group.count - 1, to) - math.max(at, from) + 1
   if count <= 0 then return nil end
-  return setmetatable({ count = count, wide = wide, key = wide and group.key .. " in 16 bits" or group.key },
+  return setmetatable({ count = count, in_16_bits = wide, key = wide and group.key .. " in 16 bits" or group.key },
     { __index = group })
 end
 
@@ -66,8 +68,9 @@ local function narrowed_by(list, precision)
   return narrowed.block(list, precision)
 end
 
--- A group's block named attention, or all blocks if there is none.
-local function attention_blocks(group)
+-- A group's block named attention, or all blocks if there is none, or if a script named them.
+local function attention_blocks(group, model)
+  if model.architecture then return group.blocks end
   for _, block in ipairs(group.blocks) do
     if block.name == "attention" then return { block } end
   end
@@ -110,11 +113,18 @@ end
 -- One GPU's share, with the group's own sequence length if it has one. own: blocks and strategy are the library's.
 local function share_of(all, group, sizes, variant, own)
   local precision, options = all.precision, { seq = group.seq }
-  for name, value in pairs(precision and not group.wide and precision.share or {}) do options[name] = value end
+  for name, value in pairs(precision and not group.in_16_bits and precision.share or {}) do options[name] = value end
   for name, value in pairs(variant) do options[name] = value end
   local share = strategy.share(all.strategy, all.model, 1, sizes, all.rules, options)
   share.attention, share.tuning = all.attention, all.tuning
   return own and setmetatable(share, all.strategy.own_metatable) or share
+end
+
+--- One GPU's share of a layer of a kind, for one sample.
+function sections:share(sizes, variant, group)
+  local share = share_of(self, group or {}, sizes, variant)
+  share.group = group
+  return share
 end
 
 -- What a model's sections consist of, in order, for one variant: each with its blocks, the group and the recomputation
@@ -124,8 +134,8 @@ local function parts_of(all, variant)
   local list, plan, part = {}, all.plan, variant.part
   for i, group in ipairs(all.kinds) do
     list[i] = {
-      blocks = part == "last" and {} or part and attention_blocks(group) or group.blocks, own = group,
-      group = group.group or group, precision = not group.wide and all.precision or nil,
+      blocks = part == "last" and {} or part and attention_blocks(group, all.model) or group.blocks, own = group,
+      group = group.group or group, precision = not group.in_16_bits and all.precision or nil,
       recompute = i <= all.plain and variant.recompute == "full" and "none" or variant.recompute,
       offload = all.twins == "offload" and i > all.plain or nil,
     }
@@ -143,7 +153,7 @@ local function series_of(all, sizes, variant, own)
   for _, part in ipairs(list) do
     local group = part.own
     part.share = plain
-    if group and (group.seq or group.wide) then
+    if group and (group.seq or group.in_16_bits) then
       part.share = share_of(all, group, sizes, variant, own)
       part.reaches = group.seq ~= nil -- its boundary differs
       shares[#shares + 1] = part.share
@@ -174,12 +184,33 @@ local function set_streams(series)
   end
 end
 
+-- Elements of the stream that a micro-batch brings to a kind of custom layers, and of what travels beside it. The
+-- stream is as wide as the group says; else as the layer's first op, if that is a norm or a product; else as the model.
+local function elements_into(all, part)
+  local share, group, hidden = part.share, part.own, all.model.hidden
+  local usual = share:boundary(hidden)
+  local carried = (group.carries or 0) * usual / (share.seq * hidden)
+  if group.width then return share:boundary(group.width) + carried end
+  return usual * (part.input and part.input / (2 * share:outer(hidden)) or 1) + carried
+end
+
+-- The elements of a micro-batch's largest message between layers of an architecture. None reaches the first layer.
+local function widest_of(all, series)
+  local widest, count = 0, {}
+  for _, run in ipairs(all.runs) do count[run[1]] = (count[run[1]] or 0) + run[2] end
+  for i, part in ipairs(series.parts) do
+    local reached = part.own and not (i == all.runs[1][1] and count[i] == 1)
+    if reached then widest = math.max(widest, elements_into(all, part)) end
+  end
+  return widest > 0 and widest or series.plain:boundary(all.model.hidden)
+end
+
 -- Bytes of a micro-batch's message to the next stage, and the number of GPUs that have the same message and send a part
 -- of it each. A reference model's activations are sent forward, too: one message in three.
 local function boundary_of(all, series)
   local plain = series.plain
-  local widest = plain:boundary(all.model.hidden)
-  for _, part in ipairs(series.parts) do
+  local widest = all.model.architecture and widest_of(all, series) or plain:boundary(all.model.hidden)
+  for _, part in ipairs(all.model.architecture and {} or series.parts) do
     if part.reaches then widest = math.max(widest, part.share:boundary(all.model.hidden)) end
   end
   local parts = plain.scatter_messages and plain.boundary_copies and plain:boundary_copies() or 1
@@ -192,20 +223,25 @@ local function narrows(part, block) return (not part.around or block.has_layers)
 --- The sections as lists of lists of ops, and the bytes and parts of a micro-batch's message to the next stage.
 ---@param sizes integer[]
 ---@param micro_batch integer
----@param variant table
+---@param variant table  with `notes`, a list: it receives what blocks of an architecture read
 ---@return table[][] list, number bytes, integer parts
 function sections:ops(sizes, micro_batch, variant)
   local series, list = series_of(self, sizes, variant, self.memory ~= nil), {}
+  local asks = self.model.architecture and (self.attention ~= "flash" or variant.kv_dtype or self.model.packing)
+  local notes = variant.notes or asks and {} or nil
   set_micro_batch(self, series, micro_batch)
   for i, part in ipairs(series.parts) do
     local share, section = set_part(part), {}
+    share.input, share.notes = nil, notes
     for k, block in ipairs(part.blocks) do
       local precision = narrows(part, block)
       section[k] = block:ops(self.model, share)
       if precision then section[k] = narrowed_by(section[k], precision) end
     end
-    list[i] = section
+    list[i], part.input = section, share.input
   end
+  if asks and not variant.part then idle.check(self, notes, variant) end
+  if self.model.architecture then shared_weights.extract(list) end
   return list, boundary_of(self, series)
 end
 
@@ -222,16 +258,23 @@ local function watch(series, context)
   end
 end
 
---- The sections of decode steps of one shape, as sections:ops returns them: a function of the earlier tokens. Blocks
---- that never ask for these are called once.
----@return fun(tokens: integer): table[][] list
----@return number bytes, integer parts
-function sections:steps(sizes, micro_batch, variant)
-  local series, context, fixed, grid = series_of(self, sizes, variant, false), {}, {}, self.strategy.grid
-  set_micro_batch(self, series, micro_batch)
+-- Decode steps whose sections share weights, which are theirs together: all blocks are called for each.
+local function steps_together(all, sizes, micro_batch, variant)
+  return function(tokens)
+    local copy = {}
+    for name, value in next, variant do copy[name] = value end
+    copy.context = tokens
+    return (all:ops(sizes, micro_batch, copy))
+  end
+end
+
+-- Decode steps as a function of the earlier tokens. Blocks that never ask for these are called once.
+local function steps_of(all, sizes, micro_batch, variant)
+  local series, context, fixed, grid = series_of(all, sizes, variant, false), {}, {}, all.strategy.grid
+  set_micro_batch(all, series, micro_batch)
   watch(series, context)
   local function one(part, block)
-    local precision, list = narrows(part, block), block:ops(self.model, set_part(part))
+    local precision, list = narrows(part, block), block:ops(all.model, set_part(part))
     return precision and narrowed_by(list, precision) or list
   end
   return function(tokens)
@@ -248,7 +291,16 @@ function sections:steps(sizes, micro_batch, variant)
       list[i] = section
     end
     return list
-  end, boundary_of(self, series)
+  end
+end
+
+--- The sections of decode steps of one shape, as sections:ops returns them: a function of the earlier tokens.
+---@return fun(tokens: integer): table[][] list
+---@return number bytes, integer parts
+function sections:steps(sizes, micro_batch, variant)
+  local list, boundary, parts = self:ops(sizes, micro_batch, variant)
+  local make = list.holders and steps_together or steps_of
+  return make(self, sizes, micro_batch, variant), boundary, parts
 end
 
 -- The series of some sizes with the jobs of its blocks, which shapes that differ in the micro-batch alone share.

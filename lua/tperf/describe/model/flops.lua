@@ -1,5 +1,6 @@
 --- Model FLOPs per token by the published formulas, the basis of MFU.
 local lazy = require "tperf.base.lazy"
+local counted = lazy.module "tperf.describe.layout.counted"
 local delta = lazy.module "tperf.describe.arch.layer.delta"
 local packing = require "tperf.describe.arch.packing"
 local parameters = require "tperf.describe.model.parameters"
@@ -68,21 +69,24 @@ local function counted_with(count, m, options)
     local sum = options.backward and said or said / 3
     return { total = sum, parameters = sum, attention = 0.0, scan = 0.0 }
   end
-  local counted, message = count(m)
-  if not counted then return nil, message end
-  local weights = counted.active
+  if m.architecture then
+    return counted.flops(options.seq == m.seq and m or m:with { seq = options.seq }, options)
+  end
+  local known, message = count(m)
+  if not known then return nil, message end
+  local weights = known.active
   if options.convention == "matmul" then
     local bare = m.classes or m.encoder and not m.encoder.head
     local shared = m.tied_embeddings and not bare -- with an output table
-    weights = weights - (counted.components.positions or 0) - (shared and 0 or counted.embedding)
+    weights = weights - (known.components.positions or 0) - (shared and 0 or known.embedding)
   end
-  if m.encoder_stack then weights = weights + met_by_source(m, counted, options.seq) end
+  if m.encoder_stack then weights = weights + met_by_source(m, known, options.seq) end
   if m.diffusion then -- the parts that work once per image, on its time step and class
-    local once = counted.components.modulation + counted.components.conditioning
+    local once = known.components.modulation + known.components.conditioning
     weights = weights - once * (1 - 1 / options.seq)
   end
   local result = { parameters = 2.0 * weights, attention = 0.0, scan = 0.0 }
-  for _, group in ipairs(counted.groups) do
+  for _, group in ipairs(known.groups) do
     result.attention = result.attention + group.count * attention(m, group, options.seq, options.causal)
     result.scan = result.scan + group.count * scan(m, group, options.seq)
   end

@@ -1,5 +1,7 @@
 --- Exact parameter counts of a model by component: every weight, bias, norm and table.
 -- Sums run in doubles, exact up to 2^53; `count` refuses larger ones, so no figure is ever rounded.
+local lazy = require "tperf.base.lazy"
+local counted = lazy.module "tperf.describe.layout.counted"
 local groups = require "tperf.describe.model.groups"
 local images = require "tperf.describe.model.images"
 local stacks = require "tperf.describe.model.stacks"
@@ -245,13 +247,14 @@ local function kind_of(m, group)
   return one
 end
 
---- The parameters of a model's description, or those that its architecture states.
+--- The parameters of a model's description, or of its architecture: those that it states, or its ops have.
 ---@param m table a model, or an unfinished description of one
 ---@return tperf.parameters? result
 ---@return string? message the error, if there is no result
 function parameters.count(m)
   local said, active_said = stated.parameters(m)
   if said then return of_statement(m, said, active_said) end
+  if m.architecture then return counted.parameters(m) end
   local sum, parts, known = ends(m), groups.of(m), {} -- known: by key, what equal layers have
   for _, group in ipairs(parts) do
     local one = known[group.key] or kind_of(m, group)

@@ -86,8 +86,40 @@ local function tell_apart(given, groups)
   end
 end
 
+-- Fields that the library sets itself.
+local RESERVED <const> = { "frozen", "group", "in_16_bits", "stopped" }
+
+local function is_size(value)
+  return type(value) == "number" and math.tointeger(value) ~= nil and value >= 1 and value <= 1 << 31
+end
+
+-- Fields that the library reads besides count, key, seq and blocks: what each must be.
+local READ <const> = {
+  width = { is_size, "an integer of at least 1: features of the stream" },
+  window = { is_size, "an integer of at least 1: keys that a query sees" },
+  carries = { function(value) return type(value) == "number" and value >= 0 and value < math.huge end,
+    "a number of at least 0: elements of a sequence that travel beside the stream" },
+  keeps = { function(value) return type(value) == "table" or type(value) == "function" end,
+    "a table { token =, sequence =, window = } or a function that returns one" },
+  causal = { function(value) return type(value) == "boolean" end, "true or false" },
+}
+
+local function check_fields(given, i, group)
+  for _, field in ipairs(RESERVED) do
+    if group[field] ~= nil then
+      check.fail("tperf.architecture '%s': group %d: '%s' is set by the library: give the field another name; reserved "
+        .. "are %s", given.name, i, field, table.concat(RESERVED, ", "))
+    end
+  end
+  for _, field in ipairs(check.names(READ)) do
+    local test, what = table.unpack(READ[field])
+    if group[field] ~= nil and not test(group[field]) then wrong(given, i, field, what, group[field]) end
+  end
+end
+
 local function checked_group(given, i, group)
   if type(group) ~= "table" then wrong(given, i, "group", "a table", group) end
+  check_fields(given, i, group)
   local copy = {}
   for field, value in next, group do copy[field] = value end
   local count, seq = math.tointeger(copy.count), copy.seq
@@ -113,6 +145,21 @@ local function checked_group(given, i, group)
   return copy
 end
 
+local MOST_KINDS <const> = 8 -- TPERF_KINDS_MAX of include/tperf/workload.h
+
+local function check_kinds(given, groups)
+  local known, kinds = {}, 0
+  for i, group in ipairs(groups) do
+    kinds = kinds + (known[group.key] and 0 or 1)
+    known[group.key] = true
+    if kinds > MOST_KINDS then
+      check.fail("tperf.architecture '%s': group %d ('%s') is the %dth kind of layer, and a model has at most %d: give "
+        .. "equal layers the same fields or key, or put several layers into one", given.name, i, group.key, kinds,
+        MOST_KINDS)
+    end
+  end
+end
+
 --- The groups that an architecture states, checked.
 ---@return table[] groups  copies, each with `first`
 function stated.groups(given, model)
@@ -130,6 +177,7 @@ function stated.groups(given, model)
     groups[i].first, first = first, first + groups[i].count
   end
   tell_apart(given, groups)
+  check_kinds(given, groups)
   if first - 1 ~= model.layers then
     check.fail("tperf.architecture '%s': the groups have %d layers, the model %d", given.name, first - 1, model.layers)
   end
@@ -156,6 +204,32 @@ local function number_of(given, name, model, ...)
       check.show(is_number(first) and second or first))
   end
   return first, second
+end
+
+--- Whether a model's architecture admits a layout, by its own function.
+---@param model table
+---@param s table      the strategy
+---@param share table  with the sizes of its axes
+---@return boolean admitted
+---@return string? reason
+function stated.admits(model, s, share)
+  local given = model.architecture
+  if not (given and given.admits) then return true end
+  local layout = { strategy = s.name, sequence_parallel = share.sequence_parallel }
+  for _, name in ipairs(s.axis_names) do layout[name] = math.max(share[name] or 1, 1) end
+  local admitted, reason = given.admits(frozen.show(model), layout)
+  local is_text = reason == nil or type(reason) == "string"
+  if type(admitted) ~= "boolean" or not admitted and not is_text then
+    check.fail("tperf.architecture '%s': 'admits' must return true, or false and a reason, got %s", given.name,
+      check.show(type(admitted) == "boolean" and reason or admitted))
+  end
+  if admitted then return true end
+  local words = {}
+  for _, name in ipairs(s.axis_names) do
+    words[#words + 1] = layout[name] > 1 and ("%s = %d"):format(name, layout[name]) or nil
+  end
+  return false, ("%s: architecture '%s' %s"):format(#words > 0 and table.concat(words, ", ") or "one GPU a stage",
+    given.name, reason or "does not admit it")
 end
 
 --- The parameters that a model's architecture states; nil: none.

@@ -11,7 +11,13 @@
 --  bias                  true: the product adds a bias
 --  input_kept_elsewhere  true: another op keeps the same input
 --  tied                  true: the weights are the embedding's
---  weights_elsewhere     true: another op of this GPU holds the weights
+--  weights_elsewhere     true: another op of the same name and size holds the weights; a pipeline's stage without it
+--                        holds a copy
+--  shared_as             a name: all ops of this name share one tensor. Each stage that has any of them holds one copy,
+--                        and the copies' gradients are added up
+--  keeps                 { token =, sequence =, window = }: bytes that a sequence keeps between steps of decoding on
+--                        this GPU: for each of its tokens, or the last `window` of them, and whatever their number.
+--                        Default: of attention its keys and values, of a scan's step its state, of other ops nothing
 --  shard, output_shard   rows of X per GPU of `gather`; output_shard: of Y's gradient per GPU of `output_grad` (all)
 --  gather                axis over which X, or keys and values, or a norm's result, are gathered
 --  reduce_scatter, all_reduce         axis over which Y is summed
@@ -46,6 +52,8 @@
 --  gathered_tokens, parameters   rows after the gather if the shards do not add up; parameters: their number
 --  forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes   per element
 --  input_bytes           the part of saved_bytes that another op made (0)
+--  role                  1: a residual sum, 2: a rotation, 3: a gated activation, which engines and stacks without a
+--                        compiler run otherwise (0)
 --  repeated_bytes        the part of forward_bytes that is read again or freed meanwhile, and takes no memory
 --  vocab                 logits per row on this GPU
 --  state_element   bytes of a number of the state that a scan keeps (4)
@@ -144,12 +152,14 @@ local custom = {
   name = check.string { name = true, default = "custom" }, dtype = check.string { default = "bf16" }, forward = pass,
   backward = pass, weight_bytes = count, saved_bytes = count, repeated_bytes = count, routed = count,
   expert = check.boolean { default = false }, by_keys = check.boolean { default = false },
+  shared_as = check.string { optional = true }, keeps = check.any { optional = true },
 }
 
 --- An op with counts given directly.
 ---@param o table
 ---   forward, backward   { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … }
----                       } (share: bytes are one GPU's; beside: overlaps with the op; once, exchanges:
+---                       } (share: bytes are one GPU's part, as those of an all_to_all always are; beside: overlaps
+---                       with the op; once, exchanges:
 ---                       arch/experts/dispatch.lua)
 ---   weight_bytes, saved_bytes   weight_bytes: of weights, in the op's dtype; saved_bytes: of kept activations
 ---   repeated_bytes      the part of forward bytes that is read again or freed meanwhile, and takes no memory
@@ -161,9 +171,18 @@ function op.custom(o)
   if given then return given end
   o = check.record("op.custom", o, custom)
   local forward, backward = o.forward, o.backward
+  for _, way in ipairs { forward, backward } do
+    for _, c in ipairs(way.comms) do
+      if c.kind == "all_to_all" and c.share then
+        check.fail("op '%s': 'share' is of vectors that GPUs hold parts of; the bytes of an all_to_all are one GPU's "
+          .. "already: leave it out", o.name)
+      end
+    end
+  end
   local one = core.custom {
     name = o.name, dtype = o.dtype, weight_bytes = o.weight_bytes, saved_bytes = o.saved_bytes, expert = o.expert,
-    by_keys = o.by_keys, forward_tensor_flops = forward.tensor_flops, forward_vector_flops = forward.vector_flops,
+    by_keys = o.by_keys, shared_as = o.shared_as, keeps = o.keeps,
+    forward_tensor_flops = forward.tensor_flops, forward_vector_flops = forward.vector_flops,
     forward_bytes = forward.bytes, forward_routed = o.routed, backward_tensor_flops = backward.tensor_flops,
     backward_vector_flops = backward.vector_flops, backward_bytes = backward.bytes, repeated_bytes = o.repeated_bytes,
   }

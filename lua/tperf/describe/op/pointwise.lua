@@ -4,6 +4,7 @@ local core = require "tperf.core".op
 local fields = require "tperf.describe.op.fields"
 
 local MASK_BYTES <const> = 1 -- per entry of a dropout mask
+local RESIDUAL <const>, ROTARY <const>, GATE <const> = 1, 2, 3 -- roles: include/tperf/op.h
 
 local math_type = math.type
 
@@ -45,6 +46,7 @@ function pointwise.activation(o)
     forward_flops = flops[1] + inputs - 1, backward_flops = flops[2] + 3 * (inputs - 1),
     forward_bytes = passed + (o.kept_element and inputs * kept or 0),
     backward_bytes = passed + inputs * kept, saved_bytes = inputs * kept, input_bytes = inputs * kept,
+    role = o.gated and GATE or nil,
   }
 end
 
@@ -57,7 +59,7 @@ function pointwise.residual(o)
   return core.elementwise {
     name = o.name or "residual", dtype = o.dtype, elements = o.elements, forward_flops = o.dropout and 2 or 1,
     backward_flops = o.dropout and 2 or 1, forward_bytes = (o.fused and 2 or 3) * bytes + mask,
-    backward_bytes = 3 * bytes + mask, saved_bytes = mask, fused = o.fused,
+    backward_bytes = 3 * bytes + mask, saved_bytes = mask, fused = o.fused, role = RESIDUAL,
   }
 end
 
@@ -66,7 +68,7 @@ function pointwise.rotary(o)
   local bytes = element("rotary", o, rotary_names)
   return core.elementwise {
     name = o.name or "rotary", dtype = o.dtype, elements = o.elements, forward_flops = 3, backward_flops = 3,
-    forward_bytes = 2 * bytes, backward_bytes = 2 * bytes,
+    forward_bytes = 2 * bytes, backward_bytes = 2 * bytes, role = ROTARY,
   }
 end
 

@@ -65,6 +65,31 @@ local FIELDS = {
   router = { "width", "experts", "top_k" }, embedding = { "rows", "width" }, cross_entropy = { "vocab" },
   scan = { "heads", "head_dim", "groups", "state", "chunk" }, inner_bias = { "width" }, outer_bias = { "width" },
 }
+-- Further fields of each, besides `name`.
+local function names_of(list)
+  local set = { name = true, keeps = true }
+  for name in list:gmatch "%S+" do set[name] = true end
+  return set
+end
+local PRODUCTS <const> = "n_in n_out local_in local_out bias input_kept_elsewhere gathered partial rows experts active "
+  .. "tied weights_elsewhere shared_as parts"
+local ALLOWED <const> = {
+  column = names_of(PRODUCTS), row = names_of(PRODUCTS), replicated = names_of(PRODUCTS), head = names_of(PRODUCTS),
+  norm = names_of "width root_mean_square parameters input_kept_elsewhere shared_as",
+  router = names_of "width experts top_k bias dtype", embedding = names_of "rows width tied shared_as",
+  cross_entropy = names_of "vocab", scan = names_of "heads head_dim groups state chunk",
+  inner_bias = names_of "width", outer_bias = names_of "width after_attention",
+}
+
+local library = {} -- functions of the library's strategies: true
+
+--- Notes that a strategy's cuts are the library's.
+function checked.trust(s)
+  for cut in pairs(FIELDS) do
+    if s[cut] then library[s[cut]] = true end
+  end
+end
+
 local LOCAL = { n_in = "local_in", n_out = "local_out" } -- the local size on one GPU may replace it
 local FURTHER = { "rows", "local_in", "local_out", "experts", "active" }
 local PLAIN = { inner = 1, outer = 1, heads = 1, inner_tokens = 0 } -- cuts that take numbers, and how many are required
@@ -79,8 +104,21 @@ local function check_number(cut, name, value)
   check.fail("share:%s: %s must be a number, got %s", cut, name, check.show(value))
 end
 
-local function check_fields(cut, o)
+-- Refuses fields that change nothing.
+local function check_names(cut, o)
+  for name in next, o do
+    if not ALLOWED[cut][name] then
+      local names = check.names(ALLOWED[cut])
+      check.fail("share:%s: unknown field %s%s; it has %s", cut, check.show(name), check.suggest(name, names),
+        table.concat(names, ", "))
+    end
+  end
+end
+
+-- own: the cut is the library's, whose fields are known.
+local function check_fields(cut, o, own)
   if type(o) ~= "table" then check.fail("share:%s needs a table of fields, got %s", cut, check.show(o)) end
+  if own then check_names(cut, o) end
   for _, field in ipairs(FIELDS[cut]) do
     local elsewhere = LOCAL[field] and o[LOCAL[field]] ~= nil
     if not elsewhere then check_number(cut, "'" .. field .. "'", o[field]) end
@@ -90,6 +128,24 @@ local function check_fields(cut, o)
   end
 end
 
+-- The ops of a cut; the first of them keeps, and shares its weights, as the block says.
+local function marked(cut, value, o)
+  local one = is_op(value) and value or value[1]
+  if o.keeps ~= nil then
+    if type(o.keeps) ~= "table" then
+      check.fail("share:%s: 'keeps' must be a table, got %s", cut, check.show(o.keeps))
+    end
+    one:keep(o.keeps)
+  end
+  if o.shared_as ~= nil then
+    if type(o.shared_as) ~= "string" then
+      check.fail("share:%s: 'shared_as' must be a name, got %s", cut, check.show(o.shared_as))
+    end
+    one:share_as(o.shared_as)
+  end
+  return value
+end
+
 --- A cut as blocks see it, with checks.
 ---@param s table  the strategy
 ---@param cut string
@@ -97,15 +153,18 @@ end
 function checked.cut(s, cut)
   local f, result, plain = s[cut], RESULTS[cut], PLAIN[cut]
   return function(share, first, second, ...)
+    if type(share) ~= "table" or frozen.plain(share.axis_names) ~= s.axis_names then
+      check.fail("share.%s is a method: call it as share:%s(…)", cut, cut)
+    end
     if FIELDS[cut] then
-      check_fields(cut, first)
+      check_fields(cut, first, library[f])
     elseif plain then
       if plain > 0 or first ~= nil then check_number(cut, "the argument", first) end
       if second ~= nil then check_number(cut, "the second number", second) end
     end
     local value = f(share, first, second, ...)
     if not result.test(value) then refuse_result(s, cut, result.what, value) end
-    return value
+    return FIELDS[cut] and marked(cut, value, first) or value
   end
 end
 
@@ -139,9 +198,13 @@ end
 
 local function admits(s, axis, f)
   local name = ("admits of axis '%s'"):format(axis.name)
+  local own_rules = f
   f = with_rules(s, f)
-  return function(...)
-    local admitted, reason = f(...)
+  return function(model, share, rules)
+    local own = rawget(model, "architecture")
+    if own and own.admits then return true end -- asked of the whole layout: stated.lua
+    if s.built_in then return own_rules(model, share, rules) end
+    local admitted, reason = f(model, share, rules)
     if type(admitted) ~= "boolean" then refuse_result(s, name, "true, or false and a reason", admitted) end
     if not admitted and not is_text(reason) then refuse_result(s, name, "false and a text", reason) end
     return admitted, reason

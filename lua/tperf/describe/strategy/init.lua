@@ -59,6 +59,9 @@ local check = require "tperf.base.check"
 local checked = require "tperf.describe.strategy.checked"
 local claims = require "tperf.base.lazy".module "tperf.describe.strategy.claims"
 local core = require "tperf.core"
+local lazy = require "tperf.base.lazy"
+local script_attention = lazy.module "tperf.describe.arch.script_attention"
+local eager = require "tperf.describe.arch.eager"
 local refusal = require "tperf.base.refusal"
 local roles = require "tperf.describe.strategy.roles"
 local frozen = require "tperf.base.object.frozen"
@@ -102,6 +105,21 @@ local is_cut = {}
 for _, cut in ipairs(cuts) do
   schema[cut] = check.func { optional = true }
   is_cut[cut] = true
+end
+
+-- share.attention is the requested variant, a text, and share:attention { … } the kernels that go with it. Scripts have
+-- had the first for long, so a text can be called if a share is what it is called with.
+local ANSWERED <const> = { "kv_dtype", "fused_dtype", "exchange", "packing" } -- what the block then reads, too
+local strings = debug.getmetatable ""
+local earlier = strings.__call
+
+function strings.__call(text, share, ...)
+  if type(share) == "table" and share.attention == text and share.model then
+    for _, field in ipairs(ANSWERED) do local _ = share[field] end
+    return script_attention(rawget(share, "itself") or share, ...)
+  end
+  if earlier then return earlier(text, share, ...) end
+  error("attempt to call a string value", 2)
 end
 
 -- Axes that every configuration has; a strategy's axes cannot have these names.
@@ -168,19 +186,54 @@ local function options_of(s, index, own)
   return options
 end
 
--- A share finds the cuts as methods, each made by `make` from its name.
-local function metatable_of(s, make)
+-- Fields of a share that may be nil, besides axes and options of other strategies and what the strategy itself has.
+local SHARE <const> = {}
+for name in ([[micro_batch seq tokens rules group attention recompute sequence_parallel mode context dtype matrix_dtype
+  weight_dtype kv_dtype state_dtype block stream class input tuning referring part panels recompute_modules
+  offload_modules offload cuda_graphs loss fused_activation padded_vocabulary grouped_kernels eager norms
+  scatter_messages megatron_softmax overlap_shared_experts sampling delta eager_ops fused_dtype kept_element
+  notes model itself packing sent_element
+  row_padding row_multiple fused_experts trained exchange boundary_copies]]):gmatch "%S+" do
+  SHARE[name] = true
+end
+
+-- Refuses fields that no share has: a misspelt one would be nil.
+local function check_known(s, key)
+  if type(key) ~= "string" or SHARE[key] then return end
+  local names = check.names(SHARE)
+  for _, other in ipairs(order) do
+    if other.index[key] or other.options[key] then return end
+    for name in pairs(other.options) do names[#names + 1] = name end
+  end
+  if s.index[key] or s.options[key] or s.built_in == nil then return end
+  table.move(s.axis_names, 1, #s.axis_names, #names + 1, names)
+  table.move(cuts, 1, #cuts, #names + 1, names)
+  check.fail("the share has no field '%s'%s; strategy '%s' has the axes %s", key, check.suggest(key, names), s.name,
+    table.concat(s.axis_names, ", "))
+end
+
+-- The cut of a norm, as PyTorch without a compiler runs it where the share says so.
+local function as_run(norm)
+  return function(share, o)
+    local one = norm(share, o)
+    return share.norms and eager.norm(share, one, share:outer(o.width), o.root_mean_square) or one
+  end
+end
+
+-- A share finds the cuts as methods, each made by `make` from its name. strict: fields that no share has are refused.
+local function metatable_of(s, make, strict)
   local methods = {}
   return {
     __index = function(share, key)
       local method = methods[key]
       if method then return method end
       local value = s[key]
+      if strict and value == nil and not is_cut[key] then check_known(s, key) end
       if not is_cut[key] then return type(value) == "table" and frozen.show(value, s) or value end
       if value == nil then
         refusal.raise("strategy '%s' does not cover block '%s': it has no cut '%s'", s.name, share.block or "?", key)
       end
-      methods[key] = make(key)
+      methods[key] = key == "norm" and as_run(make(key)) or make(key)
       return methods[key]
     end,
   }
@@ -205,7 +258,7 @@ local function prepare(given)
   s.options = options_of(s, index, type(given) == "table" and rawget(given, "options") ~= nil)
   s.option_names = check.names(s.options)
   checked.install(s)
-  s.share_metatable = metatable_of(s, function(key) return checked.cut(s, key) end)
+  s.share_metatable = metatable_of(s, function(key) return checked.cut(s, key) end, true)
   s.own_metatable = metatable_of(s, function(key) return s[key] end) -- for the library's own blocks, without checks
   return s
 end
@@ -221,6 +274,7 @@ local function add(given, own, refuse) -- own: the library's; refuse(s): raises 
   local s = prepare(given)
   if known[s.name] then check.fail("tperf.strategy: '%s' is already defined", s.name) end
   s.built_in = own
+  if own then checked.trust(s) end
   frozen.keep(s, class_of(s.name))
   if refuse then refuse(s, strategy.share) end
   known[s.name], order[#order + 1] = s, s
@@ -265,7 +319,7 @@ function strategy.share(s, model, micro_batch, sizes, rules, options)
   local share = core.resource.sized(32)
   share.micro_batch, share.seq, share.rules = micro_batch, model.seq, rules
   if model.architecture or not s.built_in then -- functions of a script get it
-    share.rules = frozen.show(rules)
+    share.rules, share.model = frozen.show(rules), frozen.show(model)
   end
   share.attention, share.recompute, share.mode, share.context = "flash", "none", "train", 0
   for name, value in pairs(options or {}) do share[name] = value end

@@ -57,7 +57,9 @@ function public.share(s, model, micro_batch, sizes, rules, options)
   argument.of(WHAT, "sizes", sizes, check.list(check.integer { min = 0, max = 1 << 31 }))
   need(rules, "rules", "a set of tperf.rules")
   if options ~= nil then need(options, "options") end
-  return strategy.share(s, model, micro_batch, sizes, rules, options)
+  local share = strategy.share(s, model, micro_batch, sizes, rules, options)
+  share.model = frozen.show(model) -- for share:attention
+  return share
 end
 
 return public

@@ -91,17 +91,31 @@ function serving.problem(what, given, order)
   return p
 end
 
-local function caches_of(p, sizes)
+-- What the layers' description says that they keep.
+local function described_caches(p, sizes)
   local o, list = p.o, {}
   local share = strategy.share(p.strategy, p.model, 1, sizes, p.rules,
     { mode = "decode", seq = 1, state_dtype = o.state_dtype })
   for i, kind in ipairs(p.plan.layout.kinds) do
     local one = cache.of(p.model, share, kind)
     list[i] = {
-      token_bytes = one.elements * BYTES[o.kv_dtype], most_tokens = one.tokens or 0, state_bytes = one.state_bytes,
+      section = i, token_bytes = one.elements * BYTES[o.kv_dtype], most_tokens = one.tokens or 0,
+      state_bytes = one.state_bytes,
     }
   end
   return list
+end
+
+--- What the layers keep of a sequence, on one GPU: of an architecture, what its ops say.
+---@param p table  a problem
+---@param sizes integer[]  of the strategy's axes
+---@return { section: integer, token_bytes: number, most_tokens: number, state_bytes: number }[] list  section: the
+---  number of a kind of layer, then the first and the last end; most_tokens: 0 = all
+function serving.caches(p, sizes)
+  if not p.model.architecture then return described_caches(p, sizes) end
+  return p.plan.layout.caches(sizes, function(context)
+    return serving.variant(p.strategy, p.o, "decode", 1, context)
+  end)
 end
 
 --- The values of a strategy's options, as text for a cache key.
@@ -148,13 +162,32 @@ local function lay_out(p, sizes, pp, micro_batch, prefill_batch)
   end
   return {
     prefill = step_of(prefill_batch, "prefill", o.prompt, 0), single = step_of(1, "decode", 1, 0),
-    decode = o.generate > 1 and core.decode(decode_steps(p, sizes, micro_batch)) or nil, caches = caches_of(p, sizes),
+    decode = o.generate > 1 and core.decode(decode_steps(p, sizes, micro_batch)) or nil,
+    caches = serving.caches(p, sizes),
     placements = {}, -- size of a domain and order of ranks -> those without demands
     pipelines = pipelines.make {
       pps = { pp }, schedules = { "1f1b" }, virtual_stages = {}, layers = p.model.layers, runs = laid.runs,
       has_ends = laid.has_ends,
     },
   }
+end
+
+--- What the blocks of an architecture leave out of prompts and steps laid out so; nil: nothing.
+---@param p table
+---@param own integer[]  sizes of the strategy's axes
+---@param prompt integer
+---@return string[]?
+function serving.warnings(p, own, prompt)
+  local layout, o, list, told = p.plan.layout, p.o, {}, {}
+  if not layout.warnings then return nil end
+  for _, mode in ipairs { "prefill", "decode" } do
+    local variant = mode == "prefill" and serving.variant(p.strategy, o, mode, prompt, 0)
+      or serving.variant(p.strategy, o, mode, 1, prompt)
+    for _, text in ipairs(layout.warnings(own, 1, variant) or {}) do
+      if not told[text] then list[#list + 1], told[text] = text, true end
+    end
+  end
+  return list[1] and list or nil
 end
 
 local POSITIONS <const> = {} -- 1, 2 … as many as values decide a shape

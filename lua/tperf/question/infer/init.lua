@@ -7,6 +7,7 @@ local placement = require "tperf.question.placement"
 local problem = require "tperf.question.problem"
 local refusal = require "tperf.base.refusal"
 local serving = require "tperf.question.infer.deployment"
+local stated = require "tperf.describe.model.stated"
 local units = require "tperf.base.units"
 local questions = require "tperf.question.ranks.questions"
 local warnings = require "tperf.question.warnings"
@@ -62,6 +63,8 @@ local function check_new_sizes(p, c)
       refusal.raise("tperf.infer: '%s' = %d %s; %s", axis.name, c[axis.name], reason, allowed(p, axis, c))
     end
   end
+  local admitted, why = stated.admits(p.model, p.strategy, c)
+  if not admitted then refusal.raise("tperf.infer: %s", why) end
   if c.pp > p.model.layers then
     refusal.raise("tperf.infer: 'pp' = %d is more than the model's %d layers", c.pp, p.model.layers)
   end
@@ -254,7 +257,7 @@ function infer.run(given)
   local o, p = t.o, t.p
   local r, shape, fast = serving.evaluate(p, o, t.laid)
   if not r.feasible then refuse(r, o) end
-  r.warnings = warnings.of_model(p.model, p.o)
+  r.warnings = warnings.with(warnings.of_model(p.model, p.o), serving.warnings(p, t.laid.own, o.prompt))
   if o.ops then r.ops = rows_of(p, shape, fast) end
   return r
 end

@@ -3,6 +3,7 @@ local axes = require "tperf.describe.strategy.axes"
 local divisors = require "tperf.base.divisors"
 local infer = require "tperf.question.infer"
 local serving = require "tperf.question.infer.deployment"
+local stated = require "tperf.describe.model.stated"
 
 local splits = {}
 
@@ -38,6 +39,7 @@ function splits.each(p, visit)
   local function fold(n)
     local one = folded[n]
     if not one then
+      if not stated.admits(p.model, s, c) then return end
       if not s.grid:folds(own, c.dp) or o.prompt % serving.shards(p, c) ~= 0 then return end
       local copy = {}
       for name, size in pairs(c) do copy[name] = size end

@@ -23,6 +23,8 @@ function described.one(p, o, question, found)
   local candidate = described.candidate(p, question, found)
   local c = configuration.of(question, s, found, candidate)
   configuration.describe(c, question, o, s, variant)
+  local layout = p.layouts[found.strategy]
+  if layout.warnings then configuration.warn(c, layout, choice.own(s, found), variant) end
   return c, candidate
 end
 

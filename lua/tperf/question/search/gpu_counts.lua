@@ -127,7 +127,8 @@ end
 ---@param question table  one of its questions
 ---@param fast table?     the placement asked for
 ---@return string
-function splits.why_none(p, question, fast)
+---@param left_out string[]?  of search_walk.left_out
+function splits.why_none(p, question, fast, left_out)
   local domain = question.system.network.fast.domain
   if not p.rules.placements_may_underfill and question.gpus > domain and question.gpus % domain ~= 0 then
     return ("%d GPUs do not fill fast domains of %d exactly, as the rules '%s' demand"):format(question.gpus, domain,
@@ -137,6 +138,7 @@ function splits.why_none(p, question, fast)
   local text = ("no split of %d GPUs into %s, pp and dp"):format(question.gpus, table.concat(names, ", "))
   local wrong = wrong_sizes(p, question)
   if wrong ~= "" then return text .. ": " .. wrong end
+  if left_out then return ("%s can be laid out: %s"):format(text, table.concat(left_out, "; ")) end
   local orders = p.placed.orders
   if orders and exists(p, question, question.gpus) then -- there are splits, and none can be placed
     return ("%s can be placed in the order of ranks %s; give another rank_order, or placement = \"best\""):format(text,

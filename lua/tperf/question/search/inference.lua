@@ -3,6 +3,7 @@ local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local nearest = require "tperf.base.nearest"
 local pareto = require "tperf.plot.pareto"
+local refusal = require "tperf.base.refusal"
 local serving = require "tperf.question.infer.deployment"
 local splits = require "tperf.question.infer.splits"
 local strategies_of = require "tperf.question.search.strategies"
@@ -174,24 +175,39 @@ local function reason_of(problems, counts)
 end
 
 -- A problem for each strategy.
-local function problems_of(given)
-  local problems = {}
-  for i, one in ipairs(strategies_of(WHAT, given)) do
-    local o = check.record(WHAT, one.given, schema_of(one.strategy))
-    o.strategy = one.strategy
-    if o.generate < 2 then check.fail("%s: 'generate' must be at least 2: there is no tpot", WHAT) end
-    problems[i] = serving.problem(WHAT, o)
-    if o.objective == "cost" and not problems[i].price then
-      check.fail("%s: objective \"cost\" needs 'gpu_hour', or a system with a price", WHAT)
-    end
+local function problem_of(one)
+  local o = check.record(WHAT, one.given, schema_of(one.strategy))
+  o.strategy = one.strategy
+  if o.generate < 2 then check.fail("%s: 'generate' must be at least 2: there is no tpot", WHAT) end
+  local p = serving.problem(WHAT, o)
+  if o.objective == "cost" and not p.price then
+    check.fail("%s: objective \"cost\" needs 'gpu_hour', or a system with a price", WHAT)
   end
-  return problems
+  return p
 end
 
--- Adds the candidates of a problem that fit and keep the limits, and what is known of all of them.
-local function gather(p, found, counts)
+-- The same of each, and why others of several strategies cannot serve the model.
+local function problems_of(given)
+  local problems, left_out, all = {}, {}, strategies_of(WHAT, given)
+  for _, one in ipairs(all) do
+    local p, reason
+    if all[2] then p, reason = refusal.attempt(problem_of, one) else p = problem_of(one) end
+    problems[#problems + 1] = p
+    if not p then left_out[#left_out + 1] = ("%s: %s"):format(one.strategy.name, reason) end
+  end
+  if not problems[1] then refusal.raise("%s: %s", WHAT, table.concat(left_out, "; ")) end
+  return problems, left_out
+end
+
+-- Adds the candidates of a problem that fit and keep the limits, and what is known of all of them. left_out: receives
+-- why blocks refuse a layout.
+local function gather(p, found, counts, left_out)
+  local function visit_all(split, visit)
+    each_batch(p, split, visit)
+    return true
+  end
   splits.each(p, function(split)
-    each_batch(p, split, function(r)
+    local done, reason = refusal.attempt(visit_all, split, function(r)
       counts.candidates, counts.most = counts.candidates + 1, math.max(counts.most, r.max_batch)
       local smallest = counts.smallest
       if not smallest or r.memory.total < smallest.memory.total then counts.smallest, counts.smallest_of = r, p end
@@ -201,6 +217,7 @@ local function gather(p, found, counts)
         for name, least in pairs(counts.fastest) do counts.fastest[name] = math.min(least, r[name]) end
       end
     end)
+    if not done and not left_out[reason] then left_out[#left_out + 1], left_out[reason] = reason, true end
   end)
 end
 
@@ -216,18 +233,22 @@ end
 ---  pareto       the Pareto front of tpot and throughput per GPU
 ---  candidates, feasible   number tried; number that fit and keep the limits
 ---  warnings     sentences: what of the model the figures take for granted; nil: nothing
+---  left_out     why strategies cannot serve the model, or its blocks refuse a layout; nil: none do
 ---  reason       why there are none
 function search_inference.run(given)
-  local problems = problems_of(given)
+  local problems, left_out = problems_of(given)
   local found, counts = {}, { candidates = 0, fitting = 0, most = 0, fastest = { ttft = math.huge, tpot = math.huge } }
-  for _, p in ipairs(problems) do gather(p, found, counts) end
+  for _, p in ipairs(problems) do gather(p, found, counts, left_out) end
   local told = warnings.of_model(problems[1].model, problems[1].o)
   for _, r in ipairs(told and found or {}) do r.warnings = told end
   table.sort(found, better(problems))
   local best = table.move(found, 1, math.min(problems[1].o.top, #found), 1, {})
   best.pareto, best.candidates, best.feasible = front_of(found), counts.candidates, #found
-  best.warnings = told
-  if #found == 0 then best.reason = reason_of(problems, counts) end
+  best.warnings, best.left_out = told, left_out[1] and table.move(left_out, 1, #left_out, 1, {}) or nil
+  if #found == 0 then
+    best.reason = counts.candidates == 0 and left_out[1] and table.concat(left_out, "; ")
+      or reason_of(problems, counts)
+  end
   return best
 end
 

@@ -29,6 +29,8 @@ local search = {}
 ---@field unproven? string if not proven: how many of those that bounds leave were simulated
 ---@field seconds number duration of the search
 ---@field reason? string why nothing was found
+---@field left_out? string[] strategies that cannot cut the model, and layouts that its blocks refuse, with their
+---  reasons
 ---@field model tperf.model
 ---@field system tperf.system
 ---@field gpus integer
@@ -65,7 +67,7 @@ end
 ---@return table|nil least, boolean complete  false if Ctrl-C ended it
 function search.least(o, strategies)
   local p = problem.of(o, strategies)
-  p.refused = {}
+  p.refused, p.refusals = {}, {}
   if not p.closed then return simulated_least(p, o) end
   local options = { top = 1, threads = o.threads, prune = true, memory_only = true, fast = o.fast }
   local core_search <close> = new_core_search(p, options)
@@ -89,7 +91,7 @@ local function answer(p, o, index, found, complete, ranking)
     candidates = found.candidates, feasible = found.feasible, complete = complete, gpus = question.gpus,
     evaluated = not o.prune and found.evaluated or nil, -- with pruning it depends on thread timing
     model = frozen.show(question.model), system = frozen.show(question.system), global_batch = question.global_batch,
-    bounds = not p.closed or nil,
+    bounds = not p.closed or nil, left_out = search_walk.left_out(p),
   }
   if ranking then
     add_ranked(result, ranking)
@@ -99,7 +101,7 @@ local function answer(p, o, index, found, complete, ranking)
   if found.candidates == 0 and not complete then
     result.reason = "interrupted before the first candidate"
   elseif found.candidates == 0 then
-    result.reason = gpu_counts.why_none(p, question, o.fast)
+    result.reason = gpu_counts.why_none(p, question, o.fast, result.left_out)
   elseif found.feasible == 0 then
     result.reason = advice.why_too_big(p, o, question, found, complete and search.least)
   elseif result.simulated and #result == 0 then
@@ -169,6 +171,7 @@ end
 local function prepared(given)
   local t = prepare(given)
   t.problem.refused, t.problem.many = {}, t.many
+  t.problem.refusals = {}
   return t.o, t.problem
 end
 

@@ -40,7 +40,7 @@ end
 function shapes.walk(p, o, core_search, parts)
   local args, options = asked(p, o)
   local done, units = 0, {}
-  local here = setmetatable({ refused = {} }, { __index = p })
+  local here = setmetatable({ refused = {}, refusals = {} }, { __index = p })
   local function tell(count)
     done = done + count
     if o.progress then o.progress(done) end
@@ -81,7 +81,7 @@ end
 ---@param part table
 ---@return table? answers  of all questions, with `shapes`, the number walked; nil if interrupted
 function shapes.answer(p, o, part)
-  p.refused = {}
+  p.refused, p.refusals = {}, {}
   local core_search <close> = search_walk.new(p, o)
   local complete, count = search_walk.some(p, o, core_search, part)
   if not complete then return nil end

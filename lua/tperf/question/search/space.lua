@@ -99,7 +99,14 @@ local function each_size(s, model, rules, questions, fixed, refused, visit)
   end
   local function descend(i)
     local axis = s.axes[i]
-    if not axis then return not (left and all_one(share, left)) and visit(sizes, share) end
+    if not axis then
+      if left and all_one(share, left) then return false end
+      if not rawget(model, "architecture") then return visit(sizes, share) end
+      local admitted, reason = stated.admits(model, s, share)
+      if admitted then return visit(sizes, share) end
+      refused[#refused + 1] = #refused < 100 and reason or nil
+      return false
+    end
     local divides = divider(s, axis, sizes, questions)
     for _, size in ipairs(sizes_to_try(axis, fixed, candidates, model, share, rules)) do
       if divides(size) then

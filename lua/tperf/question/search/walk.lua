@@ -1,6 +1,7 @@
 --- The walk over all shapes of a search: laid out here in batches, walked by the core.
 local core = require "tperf.core".search
 local kernels = require "tperf.describe.kernels"
+local refusal = require "tperf.base.refusal"
 local space = require "tperf.question.search.space"
 
 local search_walk = {}
@@ -34,14 +35,43 @@ function search_walk.new(p, o, accept)
   }, p.pipelines, questions_of(p, o), p.zero, p.fixed.dp, accept, o.threads or core.threads())
 end
 
+-- "tp = 2, cp = 4"
+local function words_of(s, sizes)
+  local words = {}
+  for i, name in ipairs(s.axis_names) do
+    words[#words + 1] = sizes[i] > 1 and ("%s = %d"):format(name, sizes[i]) or nil
+  end
+  return words[1] and table.concat(words, ", ") or "one GPU a stage"
+end
+
+-- Leaves a micro-batch out of a series, whose blocks refuse it, and notes why.
+local function leave_out(p, series, index, sizes, reason)
+  local list, s, micro_batch = {}, p.strategies[series.strategy], series.micro_batches[index]
+  for i, other in ipairs(series.micro_batches) do list[#list + 1] = i ~= index and other or nil end
+  series.micro_batches = list
+  local key, layout = s.name .. reason, words_of(s, sizes)
+  local known = p.refusals[key]
+  if not known then
+    known = { strategy = s.name, reason = reason, layouts = 0, seen = {},
+      first = ("%s, micro_batch = %d"):format(layout, micro_batch) }
+    p.refusals[key], p.refusals[#p.refusals + 1] = known, known
+  end
+  known.layouts, known.seen[layout] = known.layouts + (known.seen[layout] and 0 or 1), true
+end
+
 -- The number of micro-batches of a series that may fit. Those are laid out.
-local function fitting_of(core_search, layout, sizes, series, variant, own)
+local function fitting_of(p, core_search, layout, sizes, series, variant, own)
   local workloads, micro_batches, growth = series.workloads, series.micro_batches, kernels.of "memory".growth
   growth = own and growth.script or growth.library
   local count, missing = core_search:fitting(workloads, micro_batches, 1, own, growth)
   while not count do
     local micro_batch = micro_batches[missing]
-    workloads[micro_batch] = layout.workload(sizes, micro_batch, variant)
+    local made, reason = refusal.attempt(layout.workload, sizes, micro_batch, variant)
+    workloads[micro_batch] = made
+    if not made then
+      leave_out(p, series, missing, sizes, reason)
+      micro_batches = series.micro_batches
+    end
     count, missing = core_search:fitting(workloads, micro_batches, missing, own, growth)
   end
   return count
@@ -89,6 +119,17 @@ local function each_series(p, refused, part, visit)
   end
 end
 
+--- Why strategies, and layouts that blocks refuse, were left out of a search, as sentences; nil: none were.
+---@return string[]?
+function search_walk.left_out(p)
+  local list = table.move(p.never or {}, 1, #(p.never or {}), 1, {})
+  for _, one in ipairs(p.refusals or {}) do
+    list[#list + 1] = ("%s%s (%d layout%s, the first %s)"):format(p.strategies[2] and one.strategy .. ": " or "",
+      one.reason, one.layouts, one.layouts == 1 and "" or "s", one.first)
+  end
+  return list[1] and list or nil
+end
+
 --- The number of shapes of a search, without laying them out.
 ---@param refused string[]  receives the reasons why sizes are not admitted
 function search_walk.count(p, refused)
@@ -120,8 +161,9 @@ local function lay_out(p, o, core_search, part, flush)
       panels = panels, fast = fast[number], order = orders and orders[p.strategies[number]].positions,
     }
     local own = p.model.architecture ~= nil or not p.strategies[number].built_in
-    series.fitting = fitting_of(core_search, layout, sizes, series, variant, own)
-    list[#list + 1], shapes = series, shapes + #micro_batches
+    series.fitting = fitting_of(p, core_search, layout, sizes, series, variant, own)
+    if #series.micro_batches == 0 then return false end
+    list[#list + 1], shapes = series, shapes + #series.micro_batches
     if shapes >= SHAPES_AT_ONCE or core.pending() then
       complete = flush(list, shapes)
       list, shapes = {}, 0

@@ -91,8 +91,24 @@ local function states_part(p)
   return ratio / (1 + ratio)
 end
 
+-- The same of an architecture, as its ops say.
+local function stated_kinds(p, own)
+  local layers, count, size = {}, { whole = 0, windowed = 0, states = 0 }, nil
+  for _, run in ipairs(p.plan.layout.runs) do layers[run[1]] = (layers[run[1]] or 0) + run[2] end
+  for _, one in ipairs(serving.caches(p, own)) do
+    local n, window = layers[one.section] or 1, one.most_tokens > 0 and math.ceil(one.most_tokens) or nil
+    local kept = window and "windowed" or "whole"
+    if one.state_bytes > 0 then count.states = count.states + n end
+    if one.token_bytes > 0 then count[kept] = count[kept] + n end
+    if window and size and size ~= window then return nil end
+    size = window or size
+  end
+  return count, size
+end
+
 -- Layers by what they keep of a request: all tokens, those of a window, or a state; some keep two. And that window.
-local function kinds_of(p)
+local function kinds_of(p, own)
+  if p.model.architecture then return stated_kinds(p, own) end
   local laid, count, size = p.plan.layout, { whole = 0, windowed = 0, states = 0 }, nil
   for _, run in ipairs(laid.runs) do
     local group = laid.kinds[run[1]]
@@ -182,7 +198,7 @@ end
 -- How an engine's layers share its blocks. nil: all keep all tokens, in blocks of one kind, as where engines send
 -- caches to each other (vllm/config/vllm.py turns groups off for their connectors).
 local function groups_of(m, p, o)
-  local of, window = kinds_of(p)
+  local of, window = kinds_of(p, o.own)
   local engine, sends = o.engine, o.prefill ~= nil
   local pooled = schedulers.of(engine.scheduler).pools
   if not of or of.windowed + of.states == 0 then return nil end

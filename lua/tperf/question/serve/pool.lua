@@ -15,6 +15,7 @@ local strategy = require "tperf.describe.strategy"
 local pool = {}
 
 local WHAT <const> = "tperf.serve"
+local USUAL_PROMPT <const> = 1024 -- of which blocks are asked what they leave out
 local METHODS = { ngram = 1, draft_model = 2, eagle = 3 }
 
 local seconds = check.number { min = 0, max = 1e12, unit = "s", default = 0 }
@@ -173,7 +174,10 @@ local function made(o)
   local p, held = divided(o), nil
   if not o.step_time then o.steps, held = priced.steps(p, o) end
   check_engine(o.engine)
-  return { o = o, core = encode(o), held = held, gpus = o.rank_gpus * o.ranks * o.replicas, strategy = p.strategy }
+  return {
+    o = o, core = encode(o), held = held, gpus = o.rank_gpus * o.ranks * o.replicas, strategy = p.strategy,
+    warnings = held and serving.warnings(p, o.own, ranks.whole(USUAL_PROMPT, ranks.shards(o, p))),
+  }
 end
 
 -- Arguments that pools do not depend on, but for their number of replicas.
@@ -189,7 +193,7 @@ local function again(known, o)
   for name, value in next, known.core.engine do engine[name] = value end
   encoded.engine, engine.replicas = engine, q.replicas
   return { o = q, core = encoded, held = known.held, gpus = q.rank_gpus * q.ranks * q.replicas,
-    strategy = known.strategy }
+    strategy = known.strategy, warnings = known.warnings }
 end
 
 -- The pool that decodes and prefills. held: what a prepared question keeps, that of the last arguments.

@@ -1,4 +1,5 @@
 --- tperf.train: one training configuration, explained op by op.
+local choice = require "tperf.question.choice"
 local configuration = require "tperf.question.configuration"
 local lazy = require "tperf.base.lazy"
 local prepare = require "tperf.question.train.prepare"
@@ -11,6 +12,8 @@ local train_sizes = require "tperf.question.train.sizes"
 local questions = require "tperf.question.ranks.questions"
 
 local train = {}
+
+local OTHERS <const> = { "before the layers", "after the layers" } -- sections after the kinds of layers
 
 local FIELDS <const> = 48 -- of its configuration, with those that it explains
 
@@ -73,7 +76,7 @@ local function details_of(candidate, kinds, optimizer)
   local audit = candidate:audit()
   details.exchanges, details.messages, details.least_time = audit.exchanges, audit.messages, audit.least
   for i, exchange in ipairs(details.exchanges) do
-    exchange.section = kinds[i] and kinds[i].key or i == #kinds + 1 and "before the layers" or "after the layers"
+    exchange.section = kinds[i] and kinds[i].key or OTHERS[i - #kinds] or "weights that layers share"
   end
   details.update = {
     bytes = audit.optimizer_bytes, time = optimizer - audit.step_calls * audit.bare_call,
@@ -86,6 +89,8 @@ local function explain(c, t)
   local p, o, s = t.problem, t.o, t.strategy
   local question, optimizer = p.questions[1], c.breakdown.optimizer
   configuration.describe(c, question, o, s, p.variants[1])
+  local layout = p.layouts[1]
+  if layout.warnings then configuration.warn(c, layout, choice.own(s, t.found), p.variants[1]) end
   local candidate, kinds = t.candidate, p.layouts[1].kinds
   lazy.add(c, DETAILS, function() return (details_of(candidate, kinds, optimizer)) end)
   return c

@@ -127,6 +127,8 @@ function train_sizes.check_cut(o, s, p, own, share)
         space.nearest_sizes(axis, p.model, share, p.rules))
     end
   end
+  local allowed, why = stated.admits(p.model, s, share)
+  if not allowed then refusal.raise("tperf.train: %s", why) end
   check_folds(o, s, own)
   local shards = s.sequence_shards(share)
   if not p.rules.shards_divide_sequence then

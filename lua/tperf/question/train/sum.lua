@@ -87,7 +87,10 @@ local function add_exchanges(add, c, audit)
         seconds(exchange.replicated))
     end
     if stage[i] > 0 and exchange.tied then
-      add("reduce the tied table's gradient", exchange.tied, "between the pipeline's ends, which both hold it, once")
+      local is_end = i <= #c.kinds + 2
+      add(is_end and "reduce the tied table's gradient" or "reduce the gradients of weights that layers share",
+        exchange.tied, is_end and "between the pipeline's ends, which both hold it, once"
+        or "between the stages, each of which holds a copy, once")
     end
     if stage[i] > 0 and exchange.update then
       add("gather updates: " .. c.exchanges[i].section, stage[i] * exchange.update, "%d x %s: Newton-Schulz iterations "

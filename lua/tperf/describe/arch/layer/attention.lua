@@ -35,9 +35,12 @@ local function is_causal(m, p, shape)
 end
 
 function kernels.flash(m, p, cut, shape)
-  local window = m.sparse and m.sparse.top_k or p.group.window
+  local window = shape.window
+  if window == nil then window = m.sparse and m.sparse.top_k or p.group.window end
+  window = window or nil
   local fused = op.attention {
-    name = "attention", batch = p.micro_batch, heads = cut.heads, kv_heads = shape.kv_heads, queries = cut.queries,
+    name = shape.name or "attention", batch = p.micro_batch, heads = cut.heads, kv_heads = shape.kv_heads,
+    queries = cut.queries,
     keys = keys_of(p, cut, shape), shards = cut.shards, head_dim = shape.head_dim, value_dim = shape.value_dim,
     causal = is_causal(m, p, shape), window = window,
     seen = p.mode == "train" and packing.seen(m, window, p.seq) or nil,
@@ -127,7 +130,7 @@ local function join_keys(p, cut, shape)
 end
 
 --- The ops between the projections. cut: p:heads(…); shape: kv_heads, head_dim, value_dim, values_in_keys; also keys
---- and causal if the keys belong to another sequence.
+--- and causal if the keys belong to another sequence, and window (false: none) if it is not the layer's.
 function attention.kernels(m, p, cut, shape)
   local ops = kernels[p.attention](m, p, cut, shape)
   if (cut.key_shards or 1) > 1 then ops[#ops + 1] = join_keys(p, cut, shape) end

@@ -74,6 +74,7 @@ local function step(m, p, cut)
       vector_flops = 7 * state,
       bytes = 2 * fitting.state_element(p) * state + BYTES * p:inner_tokens() * (cut.convolved + cut.inner),
     },
+    keeps = { sequence = p.micro_batch * delta.state_bytes(m, p) },
   }
 end
 

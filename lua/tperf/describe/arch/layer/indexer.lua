@@ -3,6 +3,7 @@
 -- because all GPUs need the same choice. Its queries come from the queries' latent.
 --
 -- Saved: the inputs of its projections; queries, keys and weights. The scores are computed again.
+local bytes_of = require "tperf.core".op.bytes
 local op = require "tperf.describe.op"
 local parts = require "tperf.describe.arch.layer.parts"
 
@@ -57,6 +58,10 @@ local function between(m, p, cut, chooses)
     op.rotary { elements = rows * ((chooses and s.heads or 0) + 1) * m.mla.rope_dim, dtype = p.dtype },
     pass(p, "index-k-hadamard", keys, BYTES, BYTES, steps), pass(p, "index-k-cast", keys, BYTES, 1, 2),
   }
+  if p.mode == "decode" then
+    local element = bytes_of("op.attention", p.kv_dtype or "bf16")
+    ops[#ops]:keep { token = element * p.micro_batch * s.head_dim / (cut.key_shards or 1) }
+  end
   return chooses and parts.append(ops, {
     pass(p, "index-q-hadamard", queries, BYTES, BYTES, steps), pass(p, "index-q-cast", queries, BYTES, 1, 2),
     pass(p, "index-q-scale", rows * s.heads, BYTES + SCORE_BYTES, SCORE_BYTES, 2),

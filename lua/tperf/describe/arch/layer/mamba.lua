@@ -78,7 +78,9 @@ local function inside(m, p)
     },
   }
   parts.append(ops, turned(p, "batch-first", cut.inner + cut.convolved + cut.heads))
-  parts.append(ops, { convolution(m, p, cut), steps(p, cut) })
+  local conv = convolution(m, p, cut)
+  if p.mode == "decode" then conv:keep { sequence = 1.0 * BYTES * p.micro_batch * (s.conv - 1) * cut.convolved } end
+  parts.append(ops, { conv, steps(p, cut) })
   parts.append(ops, p:scan {
     name = "scan", heads = cut.heads, head_dim = s.head_dim, groups = cut.groups, state = s.state, chunk = s.chunk,
   })

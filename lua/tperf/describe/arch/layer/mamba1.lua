@@ -60,6 +60,7 @@ local function scan(m, p, inner)
     saved_bytes = BYTES * tokens * (3 * inner + 2 * s.state),
     forward = { vector_flops = flops, bytes = bytes + state },
     backward = { vector_flops = 3 * flops, bytes = 2 * bytes },
+    keeps = p.mode == "decode" and { sequence = p.micro_batch * mamba1.state_bytes(m, p) } or nil,
   }
 end
 

@@ -22,7 +22,7 @@ end
 function parts.norm(m, p, name, width, kept)
   local o = norm_fields(m, width or m.hidden)
   o.name, o.width, o.input_kept_elsewhere = name, width or m.hidden, kept
-  return eager.norm(m, p, p:norm(o), p:outer(o.width))
+  return p:norm(o)
 end
 
 --- Marks ops as part of a module that may be recomputed (recompute.lua).
@@ -37,7 +37,7 @@ function parts.head_norm(m, p, name, rows, width, plain)
   local o = norm_fields(m, width)
   if plain then o.parameters = 0 end
   o.name, o.tokens, o.width, o.dtype, o.parameter_grad = name, rows, width, p.dtype, p.features
-  return eager.norm(m, p, op.norm(o), rows * width)
+  return eager.norm(p, op.norm(o), rows * width, o.root_mean_square)
 end
 
 --- A norm over this GPU's shard of all heads' queries or keys; over: the axis that holds the other shards.

@@ -1,0 +1,119 @@
+--- Calls the functions of the blocks of a custom architecture, and refuses what they leave out of a question: an axis
+--- that they read and the strategy lacks, and all that attention written as an op cannot follow, as share:attention
+--- does.
+local block = require "tperf.describe.block"
+local eager = require "tperf.describe.arch.eager"
+local op = require "tperf.describe.op"
+local order = require "tperf.describe.strategy.order"
+local refusal = require "tperf.base.refusal"
+
+local calls = {}
+
+-- Whether a name is that of an axis of some strategy.
+local function is_axis(name)
+  for _, s in ipairs(order) do
+    if s.index[name] then return true end
+  end
+  return false
+end
+
+-- An axis that the strategy lacks is nil in a share. Where that ends a block, the strategy cannot cut it.
+local function unless_failed(one, p, ok, ops, reason)
+  if ok then return block.result(one.name, ops, reason) end
+  local name = type(ops) == "string" and ops:match "a nil value %(field '([%w_]+)'%)"
+  if name and is_axis(name) and p[name] == nil then
+    refusal.raise("block '%s' reads p.%s, and strategy '%s' has no axis '%s': it has %s", one.name, name, p.name, name,
+      table.concat(p.axis_names, ", "))
+  end
+  error(ops, 0)
+end
+
+-- The heads of a layer as a script's products see them. An exchange, which brings attention other ones, belongs to
+-- share:attention.
+local function heads_of(p, reads)
+  return function(_, ...)
+    local cut = p:heads(...)
+    reads.cut = cut
+    if not cut.projected then return cut end
+    local seen = { projected = cut.projected }
+    for field, value in next, cut.projected do seen[field] = value end
+    return seen
+  end
+end
+
+-- The share as a block sees it: notes the fields that it, and the cuts that it calls, read.
+local function watched(p, of_script)
+  local reads = {}
+  local heads = of_script and heads_of(p, reads)
+  return setmetatable({ itself = p }, {
+    __index = function(_, field)
+      reads[field] = true
+      return field == "heads" and heads or p[field]
+    end,
+    __newindex = function(_, field, value) p[field] = value end,
+    __pairs = function() return pairs(p) end,
+  }), reads
+end
+
+-- An op of a script's block as the engine or the stack of the share runs it: serving engines add the branch to the
+-- stream in the next norm's kernel; PyTorch without a compiler rotates and gates in several kernels.
+local function as_run(one, p)
+  local role, elements = one:role()
+  if role == "residual" and p.mode ~= "train" then
+    local c = one:counts()
+    return op.residual { name = c.name, dtype = c.dtype, elements = elements, fused = true }
+  elseif role == "rotary" and p.eager then
+    return eager.rotary(p, one:copy(), elements)
+  elseif role == "gate" and p.eager then
+    local copy = one:copy()
+    eager.gate(p, copy, elements)
+    return copy
+  end
+  return one
+end
+
+local HALF <const> = 0.5 -- of all pairs: fewer see each other where a causal mask hides more than the later tokens
+
+-- What attention written as an op leaves out of a question; nil: nothing.
+local function unanswered(one, p, reads)
+  local _, _, _, keys = one:kept()
+  local cut = reads.cut or {}
+  if p.attention ~= "flash" and not reads.attention then return ("attention = \"%s\""):format(p.attention) end
+  if p.kv_dtype and p.kv_dtype ~= "bf16" and not reads.kv_dtype then return ("kv_dtype = \"%s\""):format(p.kv_dtype) end
+  if p.fused_dtype and not reads.fused_dtype then return ("attention in %s"):format(p.fused_dtype) end
+  if p.mode == "train" and p.model.packing and one:seen_part() >= HALF then return "packing" end
+  if (cut.key_shards or 1) > 1 and keys == p.context + p.seq then
+    return ("%d shards of the keys over %s"):format(cut.key_shards, cut.key_axis)
+  end
+  if cut.projected then return "an all-to-all of heads around attention" end
+  if cut.ring and cut.shards > 1 and not one:is_ring() then return "keys that pass from GPU to GPU in a ring" end
+end
+
+local function check_attention(name, one, p, reads)
+  local _, _, _, keys = one:kept()
+  reads.seen = reads.seen or keys > 0 and one:seen_part() < HALF -- packed documents, which the model has
+  local what = keys > 0 and not one:belongs "core_attn" and unanswered(one, p, reads)
+  if what then
+    refusal.raise("block '%s' does not answer %s: its op '%s' is attention written as an op; share:attention follows "
+      .. "the question", name, what, one:counts().name)
+  end
+end
+
+--- The ops of a block for a share, checked.
+---@param one table  a block
+---@param m table
+---@param p table
+---@return table[] ops  with the block's `name`
+function calls.block(one, m, p)
+  local seen, reads = watched(p, one.of_script)
+  local ops = unless_failed(one, p, pcall(one.build, m, seen))
+  if p.notes then p.notes[#p.notes + 1] = { block = one.name, of_script = one.of_script, reads = reads, ops = ops } end
+  if not one.of_script then return ops end
+  for i = 1, #ops do
+    check_attention(one.name, ops[i], p, reads)
+    ops[i] = as_run(ops[i], p)
+  end
+  return ops
+end
+
+return calls
