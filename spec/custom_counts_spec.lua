@@ -514,8 +514,8 @@ describe("groups of an architecture", function()
     assert.error_matches(groups { { count = 1, window = "512" } }, "group 1: 'window' must be an integer of at least 1")
     assert.error_matches(groups { { count = 1, carries = -1 } }, "group 1: 'carries' must be a number of at least 0")
     local many = {}
-    for i = 1, 9 do many[i] = { count = 1, key = "kind " .. i } end
-    assert.error_matches(groups(many), "group 9 %('kind 9'%) is the 9th kind of layer, and a model has at most 8")
+    for i = 1, 65 do many[i] = { count = 1, key = "kind " .. i } end
+    assert.error_matches(groups(many), "group 65 %('kind 65'%) is the 65th kind of layer, and a model has at most 64")
   end)
 end)
 

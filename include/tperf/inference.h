@@ -70,7 +70,7 @@ void tperf_decode_sum(const tperf_decode *decode, double first, double last,
 
 // A part of what one layer of a section keeps of one sequence, on one GPU: a layer may have several. A row for each number
 // (tperf/record.h).
-enum { TPERF_CACHES_MAX = 64 };
+enum { TPERF_CACHES_MAX = 256 };
 #define TPERF_CACHE(FIELD)                                                                         \
     FIELD(INTEGER, section, "section", NULL, TPERF_REQUIRED, 0, TPERF_ANY,                         \
           "a kind of layer, or an end")                                                            \

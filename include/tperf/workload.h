@@ -11,10 +11,23 @@
 #include "tperf/price.h"
 
 enum {
-    TPERF_KINDS_MAX = 8,
+    TPERF_KINDS_MAX = 64,
     TPERF_SHARED_MAX = 6,
     TPERF_SECTIONS_MAX = TPERF_KINDS_MAX + 2 + TPERF_SHARED_MAX
 };
+
+// A set of sections.
+typedef struct tperf_section_set {
+    uint64_t bits[(TPERF_SECTIONS_MAX + 63) / 64];
+} tperf_section_set;
+
+static inline void tperf_section_set_add(tperf_section_set *set, int section) {
+    set->bits[section / 64] |= UINT64_C(1) << section % 64;
+}
+
+static inline bool tperf_section_set_has(const tperf_section_set *set, int section) {
+    return set->bits[section / 64] >> section % 64 & 1;
+}
 
 // Parameters on one GPU.
 typedef struct tperf_weights {
@@ -71,9 +84,9 @@ typedef struct tperf_workload {
     double boundary_bytes;
     int64_t boundary_parts;
     // Sections: kinds of layers 0 … n_kinds - 1, then first, then last; then weights that ops of several sections share,
-    // by the sections whose ops share them (bit i: section i). A stage with any of these sections holds one copy.
+    // by the sections whose ops share them. A stage with any of these sections holds one copy.
     int n_kinds, n_sections;
-    unsigned holders[TPERF_SHARED_MAX];
+    tperf_section_set holders[TPERF_SHARED_MAX];
     size_t section_end
         [TPERF_SECTIONS_MAX]; // ops below this index belong to this or an earlier section
     size_t n_parts, part_end[TPERF_SECTIONS_MAX]; // likewise

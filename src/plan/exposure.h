@@ -18,19 +18,19 @@ typedef struct tperf_layer_counts {
     } parts[TPERF_SECTIONS_MAX];
 } tperf_layer_counts;
 
-// Bit i of `sections`: section i counts. A section with neither ops nor weights costs nothing.
+// sections: those that count; NULL: all. A section with neither ops nor weights costs nothing.
 tperf_layer_counts tperf_layer_counts_of(const tperf_stage *stage, const tperf_workload *workload,
-                                         unsigned sections);
+                                         const tperf_section_set *sections);
 void tperf_pipeline_layer_counts(const tperf_pipeline *pipeline, const tperf_workload *workload,
-                                 unsigned sections, tperf_layer_counts *layer_counts);
-enum { TPERF_ALL_SECTIONS = (1 << TPERF_SECTIONS_MAX) - 1 };
+                                 const tperf_section_set *sections,
+                                 tperf_layer_counts *layer_counts);
 
 // The counts of stage i: known[i], or computed into *own if known is NULL.
 static inline const tperf_layer_counts *
 tperf_layer_counts_at(const tperf_layer_counts *known, const tperf_pipeline *pipeline, size_t i,
                       const tperf_workload *workload, tperf_layer_counts *own) {
     if (known) return &known[i];
-    *own = tperf_layer_counts_of(&pipeline->stages[i], workload, TPERF_ALL_SECTIONS);
+    *own = tperf_layer_counts_of(&pipeline->stages[i], workload, NULL);
     return own;
 }
 

@@ -81,6 +81,10 @@ static void add_cost(cost *sum, const cost *one, double times) {
     sum->time += times * one->time;
 }
 
+static void clear_sections(const shared *p, cost *sections) {
+    memset(sections, 0, (size_t)p->n_sections * sizeof *sections);
+}
+
 static void add_sections(const shared *p, const cost *sections, trip *sum) {
     const double *passes = p->passes;
     for (int section = 0; section < p->n_sections; section++)
@@ -175,7 +179,8 @@ static void empty(shared *p, part *sum) {
 // Fills a part with all ops, except the varying ones (which are in order).
 static void add_ops(shared *p, part *sum, const tperf_varying *varying, size_t n_varying) {
     const tperf_workload *workload = sum->workload;
-    cost sections[TPERF_SECTIONS_MAX] = {0};
+    cost sections[TPERF_SECTIONS_MAX];
+    clear_sections(p, sections);
     recent r = {0};
     empty(p, sum);
     for (int section = 0; section < p->n_sections; section++)
@@ -224,7 +229,8 @@ static const cost *cost_at(const tperf_inference *s, const part *ops, priced_op 
 
 static void add_others(const shared *p, const tperf_placement *placement, const part *ops,
                        trip *sum) {
-    cost sections[TPERF_SECTIONS_MAX] = {0};
+    cost sections[TPERF_SECTIONS_MAX];
+    clear_sections(p, sections);
     for (priced_op *one = ops->others; one < ops->others + ops->n_others; one++) {
         one->cost = cost_at(p->serving, ops, one, placement);
         add_cost(&sections[one->section], one->cost, 1);
@@ -266,7 +272,8 @@ static const part *varying_at(shared *p, double keys) {
     for (int i = 0; i < p->n_steps; i++)
         if (p->steps[i].keys == keys) return &p->steps[i];
     part *ops = &p->steps[p->n_steps < KNOWN_STEPS ? p->n_steps++ : KNOWN_STEPS - 1];
-    cost sections[TPERF_SECTIONS_MAX] = {0};
+    cost sections[TPERF_SECTIONS_MAX];
+    clear_sections(p, sections);
     recent r = {0};
     ops->keys = keys;
     ops->workload = form->workload;

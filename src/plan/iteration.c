@@ -12,11 +12,14 @@ static double smaller(double a, double b) {
 }
 
 tperf_layer_counts tperf_layer_counts_of(const tperf_stage *stage, const tperf_workload *workload,
-                                         unsigned sections) {
-    tperf_layer_counts h = {.leading = tperf_leading_section(stage, workload)};
+                                         const tperf_section_set *sections) {
+    tperf_layer_counts h;
+    h.n = 0;
+    h.leading = tperf_leading_section(stage, workload);
+    h.covered = false;
     for (int i = 0; i < workload->n_sections; i++) {
         double layers = tperf_stage_layers(stage, i, workload);
-        if (layers == 0 || !(sections >> i & 1)) continue;
+        if (layers == 0 || (sections && !tperf_section_set_has(sections, i))) continue;
         h.parts[h.n].section = i;
         h.parts[h.n++].layers = layers;
     }
@@ -39,7 +42,8 @@ static bool covers(const tperf_layer_counts *a, const tperf_layer_counts *b) {
 }
 
 void tperf_pipeline_layer_counts(const tperf_pipeline *pipeline, const tperf_workload *workload,
-                                 unsigned sections, tperf_layer_counts *layer_counts) {
+                                 const tperf_section_set *sections,
+                                 tperf_layer_counts *layer_counts) {
     enum { LEADERS = 4 }; // stages compared: the first ones hold most
     for (size_t i = 0; i < pipeline->n_stages; i++) {
         layer_counts[i] = tperf_layer_counts_of(&pipeline->stages[i], workload, sections);
@@ -76,7 +80,7 @@ tperf_layer_time tperf_layer_time_of(const tperf_job *job, const tperf_layer_cos
 
 tperf_stage_time tperf_stage_time_of(const tperf_stage *stage, const tperf_workload *workload,
                                      const tperf_layer_cost *costs, const tperf_job *job) {
-    tperf_layer_counts counts = tperf_layer_counts_of(stage, workload, TPERF_ALL_SECTIONS);
+    tperf_layer_counts counts = tperf_layer_counts_of(stage, workload, NULL);
     tperf_layer_time times[TPERF_SECTIONS_MAX];
     for (int i = 0; i < counts.n; i++) {
         int section = counts.parts[i].section;
@@ -141,7 +145,7 @@ void tperf_exposures_of(const tperf_plan *plan, const tperf_exchange *exchanges,
 
 tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_workload *workload,
                                     const tperf_exposure *sections) {
-    tperf_layer_counts counts = tperf_layer_counts_of(stage, workload, TPERF_ALL_SECTIONS);
+    tperf_layer_counts counts = tperf_layer_counts_of(stage, workload, NULL);
     return tperf_counted_exposures(&counts, sections);
 }
 

@@ -13,9 +13,10 @@ double tperf_stage_layers(const tperf_stage *stage, int section, const tperf_wor
 }
 
 bool tperf_stage_shares(const tperf_stage *stage, int section, const tperf_workload *workload) {
-    unsigned holders = workload->holders[section - workload->n_kinds - 2];
+    const tperf_section_set *holders = &workload->holders[section - workload->n_kinds - 2];
     for (int i = 0; i < workload->n_kinds + 2; i++)
-        if (holders >> i & 1 && tperf_stage_layers(stage, i, workload) > 0) return true;
+        if (tperf_section_set_has(holders, i) && tperf_stage_layers(stage, i, workload) > 0)
+            return true;
     return false;
 }
 

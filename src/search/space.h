@@ -43,9 +43,8 @@ typedef struct tperf_exchanges {
 // The layer counts of all pipelines' stages, in order.
 typedef struct tperf_known_layer_counts {
     int n_kinds;
-    unsigned holders[TPERF_SHARED_MAX]; // the workload's
-    unsigned sections;                  // bit mask of the sections that count
-    unsigned leading;                   // bit mask of the sections that lead a stage
+    tperf_section_set holders[TPERF_SHARED_MAX]; // the workload's
+    tperf_section_set sections;                  // those that count
     tperf_layer_counts *of;
 } tperf_known_layer_counts;
 

@@ -29,8 +29,8 @@ typedef struct tperf_stock {
     int64_t bytes_stamp;   // changes with any of its bytes
     bool experts;          // some weights are spread as experts
     int n_kinds;
-    unsigned holders[TPERF_SHARED_MAX];         // the workload's
-    tperf_layer_cost bytes[TPERF_SECTIONS_MAX]; // of the current shape
+    tperf_section_set holders[TPERF_SHARED_MAX]; // the workload's
+    tperf_layer_cost bytes[TPERF_SECTIONS_MAX];  // of the current shape
     tperf_known_weights *weights;
     tperf_known_activations *activations;
 } tperf_stock;

@@ -1,5 +1,6 @@
 // walk.c: enumerates the candidates of one shape for one group of queries: questions, pipelines, data-parallel sizes,
 // ZeRO stages, placements, panels. docs/model.md section 7.1. Nothing is allocated per candidate.
+#include <stddef.h>
 #include <string.h>
 
 #include "search/walk.h"
@@ -371,7 +372,7 @@ static void note_weights(tperf_scratch *scratch) {
 static void note_used(tperf_walk *w) {
     for (int i = 0; i < w->workload->n_sections; i++) {
         if (w->workload->section_end[i] == tperf_section_begin(w->workload, i)) continue;
-        w->sections |= 1u << i;
+        tperf_section_set_add(&w->sections, i);
         w->used[w->n_used++] = (size_t)i;
     }
 }
@@ -380,20 +381,18 @@ static void note_used(tperf_walk *w) {
 static void note_layer_counts(tperf_walk *w) {
     tperf_known_layer_counts *known = &w->scratch->layer_counts;
     const tperf_workload *workload = w->workload;
-    bool same_holders = memcmp(known->holders, workload->holders, sizeof known->holders) == 0;
-    if (known->n_kinds == workload->n_kinds && known->sections == w->sections && same_holders)
-        return;
+    bool same = memcmp(known->holders, workload->holders, sizeof known->holders) == 0 &&
+                memcmp(&known->sections, &w->sections, sizeof w->sections) == 0;
+    if (known->n_kinds == workload->n_kinds && same) return;
     known->n_kinds = workload->n_kinds;
     known->sections = w->sections;
     memcpy(known->holders, workload->holders, sizeof known->holders);
-    known->leading = 0;
     const tperf_search_options *options = &w->search->options;
     tperf_layer_counts *layer_counts = known->of;
     for (size_t i = 0; i < options->n_pipelines; i++) {
         const tperf_pipeline *pipeline = &options->pipelines[i];
-        tperf_pipeline_layer_counts(pipeline, w->workload, w->sections, layer_counts);
-        for (size_t j = 0; j < pipeline->n_stages; j++)
-            known->leading |= 1u << layer_counts++->leading;
+        tperf_pipeline_layer_counts(pipeline, w->workload, &w->sections, layer_counts);
+        layer_counts += pipeline->n_stages;
     }
 }
 
@@ -416,24 +415,23 @@ enum { FEW = 8 }; // shapes that have too little in common
 bool tperf_walk_shape(tperf_search *search, const tperf_query_group *group,
                       const tperf_shape *shape, int worker) {
     const tperf_workload *workload = shape->workload;
-    tperf_walk w = {
-        .search = search,
-        .worker = worker,
-        .shape = shape,
-        .workload = workload,
-        .n_sections = (size_t)workload->n_sections,
-        .n_queries = group->end - group->first,
-        .number = search->n_walked + (shape - search->shapes) + 1,
-        .shares_prices = search->n_shapes > FEW && tperf_prices_hold(workload),
-        .job = {.on = {&search->queries[group->first].question.system, &search->options.rules,
-                       &search->options.software, NULL},
-                .training = &search->options.training},
-        .scratch = &search->scratch[worker],
-        .bytes = search->scratch[worker].bytes,
-        .partial = {.strategy = shape->strategy,
-                    .variant = shape->variant,
-                    .micro_batch = shape->micro_batch},
-    };
+    tperf_walk w;
+    memset(&w, 0, offsetof(tperf_walk, used));
+    w.search = search;
+    w.worker = worker;
+    w.shape = shape;
+    w.workload = workload;
+    w.n_sections = (size_t)workload->n_sections;
+    w.n_queries = group->end - group->first;
+    w.number = search->n_walked + (shape - search->shapes) + 1;
+    w.shares_prices = search->n_shapes > FEW && tperf_prices_hold(workload);
+    w.job = (tperf_job){.on = {&search->queries[group->first].question.system,
+                               &search->options.rules, &search->options.software, NULL},
+                        .training = &search->options.training};
+    w.scratch = &search->scratch[worker];
+    w.bytes = w.scratch->bytes;
+    w.partial = (tperf_candidate){
+        .strategy = shape->strategy, .variant = shape->variant, .micro_batch = shape->micro_batch};
     memcpy(w.partial.sizes, workload->sizes, sizeof w.partial.sizes);
     memcpy(w.demanded, shape->fast, sizeof w.demanded);
     w.demanded[TPERF_AXIS_REPLICAS] = search->options.replicas_fast;

@@ -32,13 +32,15 @@ typedef struct tperf_walk {
     bool feasible, worked_out;
     bool shares_prices; // remembers the prices of blocks, for other shapes
     tperf_hop hop;
-    size_t first_alike;                      // index of the first pipeline with as many stages
-    double tied[2];                          // tperf_joint_time: ends in two domains, in one
-    bool prepared, shared;                   // for pipelines with as many stages
-    unsigned sections;                       // bit i: section i has ops
-    size_t n_used, used[TPERF_SECTIONS_MAX]; // those sections
-    double buckets[TPERF_SECTIONS_MAX];      // tperf_layers_of_bucket for the current sizes
-    tperf_layer_cost *bytes;                 // the scratch's: without times
+    size_t first_alike;         // index of the first pipeline with as many stages
+    double tied[2];             // tperf_joint_time: ends in two domains, in one
+    bool prepared, shared;      // for pipelines with as many stages
+    tperf_layer_cost *bytes;    // the scratch's: without times
+    tperf_section_set sections; // those with ops
+    size_t n_used;              // how many they are
+    // From here on by section, filled in where they are used.
+    size_t used[TPERF_SECTIONS_MAX];    // those with ops
+    double buckets[TPERF_SECTIONS_MAX]; // tperf_layers_of_bucket for the current sizes
 } tperf_walk;
 
 static inline tperf_layout_cache *tperf_walk_layouts(const tperf_walk *w) {

@@ -9,7 +9,7 @@
 //     alone; nil if a count would not be exact, see tperf_op_on_line. saved_bytes: all its ops are recomputed, as above
 //   workload(grid, sizes, boundary_bytes, sections, boundary_parts = 1) -> workload
 //     sizes: list of integers, of the grid's own axes; sections: each kind of layer, then first, then last, then weights
-//     that sections share, by `holders`, a list of bits of the sections that share each: lists of blocks, of lists to
+//     that sections share, by `holders`, a list of lists of the sections that share each: lists of blocks, of lists to
 //     make them of, and of lists { name =, block … } of several by one name
 //   workload:ops(section, platform, fast, panels = 1)   list of records, as tperf.layer documents them
 //   workload:served(section, platform, fast, panels = 1, varying = nil) -> others, by_keys, kernels, attention
@@ -307,7 +307,7 @@ static void fill(lua_State *L, tperf_workload *workload, const contents *c) {
 }
 
 // Reads the field `holders` of the sections at 4: of each section of shared weights, the sections that share them.
-static size_t read_holders(lua_State *L, unsigned *holders) {
+static size_t read_holders(lua_State *L, int n_sections, tperf_section_set *holders) {
     if (tperf_bind_raw_field(L, 4, "holders") == LUA_TNIL) {
         lua_pop(L, 1);
         return 0;
@@ -318,7 +318,14 @@ static size_t read_holders(lua_State *L, unsigned *holders) {
                         TPERF_SHARED_MAX, (int)n);
     for (size_t i = 0; i < n; i++) {
         lua_rawgeti(L, -1, (lua_Integer)i + 1);
-        holders[i] = (unsigned)luaL_checkinteger(L, -1);
+        size_t count = tperf_bind_length(L, -1, "the sections that share weights");
+        for (size_t k = 0; k < count; k++) {
+            lua_rawgeti(L, -1, (lua_Integer)k + 1);
+            lua_Integer section = luaL_checkinteger(L, -1);
+            if (section < 1 || section > n_sections) tperf_bind_fail(L, "no such section");
+            tperf_section_set_add(&holders[i], (int)section - 1);
+            lua_pop(L, 1);
+        }
         lua_pop(L, 1);
     }
     lua_pop(L, 1);
@@ -334,8 +341,8 @@ static int new_workload(lua_State *L) {
     lua_settop(L, 4);
     tperf_bind_check_own_sizes(L, 2, grid, sizes);
     double boundary_bytes = luaL_checknumber(L, 3);
-    unsigned holders[TPERF_SHARED_MAX] = {0};
-    size_t n = tperf_bind_length(L, 4, "the sections"), shared = read_holders(L, holders);
+    tperf_section_set holders[TPERF_SHARED_MAX] = {0};
+    size_t n = tperf_bind_length(L, 4, "the sections"), shared = read_holders(L, (int)n, holders);
     if (n < 3 + shared || n > TPERF_KINDS_MAX + 2 + shared)
         tperf_bind_fail(L, "a model needs 1 to %d kinds of layers, got %d", TPERF_KINDS_MAX,
                         (int)n - (int)shared - 2);

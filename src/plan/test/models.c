@@ -117,7 +117,7 @@ static void refusals(void) {
     SAYS("longer than 23 bytes", error.message);
     sections.n_kinds = 0;
     CHECK(!tperf_build_workload(builder, &sections, &error));
-    SAYS("1 to 8 kinds", error.message);
+    SAYS("1 to 64 kinds", error.message);
     CHECK(!tperf_build_1f1b(builder, &layers, 11, &error)); // 8 layers and both ends fill 10
     SAYS("11 stages cannot share the layers", error.message);
     tperf_builder_free(builder);

@@ -8,7 +8,7 @@ local check = require "tperf.base.check"
 
 local tuned = {}
 
-local MOST_KINDS <const> = 8 -- of layers that differ (TPERF_KINDS_MAX)
+local MOST_KINDS <const> = 64 -- of layers that differ (TPERF_KINDS_MAX)
 
 local function in_ranges(ranges, layer)
   for _, range in ipairs(ranges) do

@@ -8,6 +8,7 @@ local lines = require "tperf.describe.layout.lines"
 local memo = require "tperf.describe.layout.memo"
 local idle = lazy.module "tperf.describe.layout.idle"
 local narrowed = lazy.module "tperf.describe.arch.narrowed"
+local refusal = require "tperf.base.refusal"
 local shared_weights = lazy.module "tperf.describe.layout.shared"
 local strategy = require "tperf.describe.strategy"
 
@@ -51,6 +52,9 @@ local function kinds_of(all)
   end
   return kinds, runs
 end
+
+local MOST_KINDS <const> = 64 -- TPERF_KINDS_MAX
+local TOGETHER <const> = { recompute = " with the recomputed ones", offload = " with the offloaded ones" }
 
 -- Duplicates the kinds after all others, if some layers are recomputed, or offloaded, and others are not.
 local TWINS <const> = { recompute = ", recomputed", offload = ", offloaded" }
@@ -102,6 +106,10 @@ function sections.new(model, s, attention, rules, o)
   local kinds, runs = kinds_of(groups_of(plan, model, o.precision))
   local plain = o.twins and #kinds or 0 -- number of kinds without full recomputation
   if o.twins then kinds = with_twins(kinds, TWINS[o.twins]) end
+  if #kinds > MOST_KINDS then
+    refusal.raise("model '%s' has %d kinds of layers, at most %d%s; groups with the same fields are one kind: leave "
+      .. "out fields that change no op", model.name, #kinds, MOST_KINDS, o.twins and TOGETHER[o.twins] or "")
+  end
   return setmetatable({
     model = model, strategy = s, attention = attention, rules = rules, precision = o.precision, tuning = o.tuning,
     twins = o.twins, plan = plan, kinds = kinds, runs = runs, plain = plain, has_ends = #plan.first + #plan.last > 0,

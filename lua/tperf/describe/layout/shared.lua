@@ -42,7 +42,7 @@ local function borrowed(list)
   return names
 end
 
--- The tensors that ops share, in order: { name, holder = op, sections = bits, places = { block, index } … }.
+-- The tensors that ops share, in order: { name, holder = op, sections = their numbers, { block, index } … }.
 local function tensors_of(list)
   local names, tensors = borrowed(list), {}
   each(list, function(s, block, i, one)
@@ -50,10 +50,11 @@ local function tensors_of(list)
     if not name then return end
     local tensor = tensors[name]
     if not tensor then
-      tensor = { name = name, sections = 0 }
+      tensor = { name = name, sections = {} }
       tensors[name], tensors[#tensors + 1] = tensor, tensor
     end
-    tensor.sections = tensor.sections | 1 << s - 1
+    local last = #tensor.sections
+    if tensor.sections[last] ~= s then tensor.sections[last + 1] = s end
     tensor[#tensor + 1] = { block, i }
     local count = one:parameters()
     if count == 0 then return end
@@ -81,12 +82,13 @@ function shared.extract(list)
   local any = false
   each(list, function(_, _, _, one) any = any or one:borrowed() > 0 or one:shared_as() ~= nil end)
   if not any then return list end
-  local at = {} -- bits -> section
+  local at = {} -- numbers of sections, as text -> the section of what they share
   for _, tensor in ipairs(tensors_of(list)) do
-    local section = at[tensor.sections]
+    local sharing = table.concat(tensor.sections, " ")
+    local section = at[sharing]
     if not section then
       section = { name = "shared" }
-      at[tensor.sections], list[#list + 1] = section, { section }
+      at[sharing], list[#list + 1] = section, { section }
       list.holders = list.holders or {}
       table.insert(list.holders, tensor.sections)
     end

@@ -145,7 +145,7 @@ local function checked_group(given, i, group)
   return copy
 end
 
-local MOST_KINDS <const> = 8 -- TPERF_KINDS_MAX of include/tperf/workload.h
+local MOST_KINDS <const> = 64 -- TPERF_KINDS_MAX of include/tperf/workload.h
 
 local function check_kinds(given, groups)
   local known, kinds = {}, 0
