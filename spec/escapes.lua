@@ -702,7 +702,7 @@ add {
   { "an unknown mode", "io.open('x', 'x')", "invalid mode" },
   { "a table in a pipe", saves "pipe.csv", "Operation not permitted", before = "mkfifo pipe.csv" },
   { "a table in a folder", saves "dir.csv", "Is a directory", before = "mkdir dir.csv" },
-  { "a table where there is no folder", saves "nosuch/x.csv", "make the folder first" },
+  { "a table where there is no folder, which is made", saves "nosuch/x.csv", prints = "" },
 }
 
 return list
