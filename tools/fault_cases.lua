@@ -20,7 +20,7 @@ local SMALL <const> = { model = "spec/data/small/model.yaml", system = "spec/dat
 local function add(name, f, small) table.insert(cases, { name = name, f = f, small = small }) end
 
 add("tperf.model", function() return tperf.model "spec/data/hf/mixtral-8x7b.json":parameters() end)
-add("tperf.system", function() return tperf.system("systems/h100-sxm.yaml").network end)
+add("tperf.system", function() return tperf.system("systems/h100-sxm.yaml"):with({ name = "mine" }).network end)
 add("tperf.search", function()
   local found = tperf.search { model = MODEL, system = SYSTEM, gpus = 4, global_batch = 4, threads = 1,
     keep = "all", strategy = { "tensor", "summa" }, pp = { 1, 2 } }
@@ -58,10 +58,9 @@ add("placements in a domain", function()
   local own = { { name = "a", cuts = 2, folds = 0, apart = 0 }, { name = "b", cuts = 1, folds = 0, apart = 0 } }
   return core.grid(own):placements({ 4, 3 }, 4, 2, { 0, 0, 0, 0 }, 12)
 end, "every")
-add("rules that a script changes", function()
+add("rules of a script's own", function()
   local own = tperf.rules { gradients_in_fp32 = false }
-  own.columns_gather = false
-  return { tperf.rules(own).name, own }
+  return { tperf.rules(own).name, own.columns_gather }
 end, "every")
 add("tperf.collective", function()
   return tperf.collective { system = SYSTEM, kind = "all_reduce", bytes = "1 GB", gpus = 16 }
