@@ -2,6 +2,7 @@
 #include "io/process/child.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,16 +34,17 @@ static _Noreturn void become(const tperf_child *child, int in, int out, pid_t pa
 #endif
     if (getppid() != parent) _exit(1);
     signal(SIGINT, SIG_DFL);
-    limit(RLIMIT_CPU, child->seconds);
-    limit(RLIMIT_AS, child->memory);
-    limit(RLIMIT_FSIZE, child->output);
-    limit(RLIMIT_CORE, 0);
-    FILE *nowhere = fopen("/dev/null", "w");
-    if (!nowhere || dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
-        dup2(fileno(nowhere), STDERR_FILENO) < 0)
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
+        dup2(nowhere, STDERR_FILENO) < 0)
         _exit(1);
     for (const char *const *name = child->environment; name && *name; name += 2)
         setenv(name[0], name[1], 1);
+    // Last: this process still has the addresses of its parent, which may be more than the program's limit.
+    limit(RLIMIT_CPU, child->seconds);
+    limit(RLIMIT_FSIZE, child->output);
+    limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_AS, child->memory);
     execvp(child->arguments[0], (char *const *)child->arguments);
     _exit(errno == ENOENT ? NOT_FOUND : 1);
 }
