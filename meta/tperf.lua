@@ -33,7 +33,8 @@
 ---@field model? string|table a name, a file or a table
 ---@field system? string|table supplies the price per GPU-hour and the power limit
 ---@field price? number dollars per GPU-hour, in place of the system's
----@field power? number|string watts per GPU, in place of the system's
+---@field power? number|string watts per GPU while it computes, in place of the system's limit
+---@field waiting_power? number|string watts per GPU while it waits: in bubbles, for messages, for the host (a quarter of `power`). A row without a breakdown computes all the time
 ---@field carbon? number grams of CO2 per kilowatt-hour of the grid
 ---@field pue? number power usage effectiveness: watts that the building draws per watt of the GPUs (1)
 ---@field straggling? number|table standard deviation of a GPU's time as a part of the mean, such as 0.02, or { deviation, screened = GPUs slower by more than this part do not run }: the slowest GPU sets the step. By default nothing is added: the software profile includes the spread of the runs that it was fitted to
@@ -1056,6 +1057,7 @@
 ---@field gpus integer|integer[] a number or a list
 ---@field top? integer number of configurations to return (10)
 ---@field keep? "all"|"best" "all": every candidate, feasible or not, ranked by closed forms even of uneven chunks
+---@field minimize? "time"|"memory"|"dollars"|"energy"|function what to rank by, least first: "time" (default), "memory" of a GPU, "dollars" or "energy" of an iteration, or function(configuration) -> number. Anything but the time is computed for every candidate that `where` keeps, by its closed form
 ---@field where? function function(configuration) -> boolean: keeps a configuration. It is called only for those good enough to be returned; `candidates` and `feasible` count before it
 ---@field infeasible? boolean true: also rank configurations that do not fit (false)
 ---@field prune? boolean false: also time configurations that bounds rule out (true)

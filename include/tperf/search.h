@@ -3,8 +3,9 @@
 // A search answers several questions (a system and a number of GPUs each) about one model at once. The caller lays out
 // workloads, one per shape; the search walks the rest of each space: pipelines, data-parallel sizes, ZeRO stages,
 // panels, and placements (docs/model.md section 7). Every candidate that fits in memory is evaluated unless a bound
-// proves that it cannot be among the best; the counts are exact either way. The order is total (throughput descending,
-// memory ascending, candidate ascending), so the answer does not depend on the number of threads.
+// proves that it cannot be among the best; the counts are exact either way. The order is total (what the caller
+// ranks by, throughput descending, memory ascending, candidate ascending), so the answer does not depend on the number
+// of threads.
 #ifndef TPERF_SEARCH_H
 #define TPERF_SEARCH_H
 
@@ -16,6 +17,7 @@
 typedef struct tperf_found {
     double throughput; // samples per second
     double memory;     // bytes on one GPU
+    double rank;       // what ranks first, least first: see tperf_search_options.ranked
     bool feasible;     // memory <= the HBM's capacity less the reserve
     tperf_candidate candidate;
     const struct tperf_shape *shape; // of those walked; NULL: added by tperf_search_add
@@ -31,8 +33,8 @@ typedef struct tperf_question {
     double reached;
 } tperf_question;
 
-// Whether to keep a candidate that qualifies; called on the thread of tperf_search_walk.
-typedef bool (*tperf_search_accept)(void *context, size_t question, const tperf_found *found);
+// Whether to keep a candidate that qualifies, and, if `ranked`, its rank; called on the thread of tperf_search_walk.
+typedef bool (*tperf_search_accept)(void *context, size_t question, tperf_found *found);
 
 typedef enum tperf_by_least {
     TPERF_BY_TIME,
@@ -55,6 +57,8 @@ typedef enum tperf_by_least {
     FIELD(FLAG, infeasible_too, "infeasible_too", NULL, 0, 0, 1, "let candidates that do not fit compete") \
     FIELD(FLAG, no_pruning, "no_pruning", NULL, 0, 0, 1,                                           \
           "also evaluate what a bound rules out; never changes the answer")                        \
+    FIELD(FLAG, ranked, "ranked", NULL, 0, 0, 1,                                                   \
+          "rank by what `accept` sets, of every candidate that fits")                              \
     FIELD(BY_LEAST, by_least, "by_least", NULL, TPERF_BY_TIME, TPERF_BY_TIME, TPERF_ALL_BY_LEAST,  \
           "which candidates to list by a bound: 0: none, 1: those without a closed form, 2: all")  \
     FIELD(INTEGER, most_open, "most_open", NULL, 0, 0, TPERF_ANY, "how many to list per question") \

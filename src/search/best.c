@@ -32,9 +32,10 @@ static int compare_candidates(const tperf_candidate *a, const tperf_candidate *b
     return order ? order : compare_sizes(x[TPERF_AXIS_STAGES], y[TPERF_AXIS_STAGES]);
 }
 
-// The total order: throughput descending, memory ascending, candidate ascending.
+// The total order: rank ascending, throughput descending, memory ascending, candidate ascending.
 // Negative when a comes before b; 0 only for the same candidate.
 static int total_order(const tperf_found *a, const tperf_found *b) {
+    if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
     if (a->throughput != b->throughput) return a->throughput > b->throughput ? -1 : 1;
     if (a->memory != b->memory) return a->memory < b->memory ? -1 : 1;
     return compare_candidates(&a->candidate, &b->candidate);

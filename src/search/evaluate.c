@@ -82,23 +82,25 @@ static void place_at(tperf_walk *w, const tperf_placement_entry *entry) {
     fast[TPERF_AXIS_STAGES] = entry->stages;
 }
 
-// A time above `latest` gives a lower throughput than the worst of the best, however its quotient rounds.
+// A time above `latest` gives a lower throughput than the worst of the best, however its quotient rounds. No time does
+// where something else ranks.
 static void note_latest(tperf_walk *w) {
     const tperf_best *best = &w->result->best;
-    w->latest = best->n < best->limit ? INFINITY
-                                      : (double)w->job.global_batch / best->found[0].throughput *
-                                            (1 + 4 * DBL_EPSILON);
+    w->latest = INFINITY;
+    if (best->n == best->limit && !w->search->options.ranked)
+        w->latest = (double)w->job.global_batch / best->found[0].throughput * (1 + 4 * DBL_EPSILON);
 }
 
 static bool keep(tperf_walk *w, const tperf_placement_entry *entry, double time) {
     double throughput = (double)w->job.global_batch / time;
-    if (!tperf_best_admits(&w->result->best, throughput)) return true;
-    place_at(w, entry);
-    tperf_found found = {throughput, w->memory, w->feasible, w->partial, w->shape};
     const tperf_search_options *options = &w->search->options;
-    if (!tperf_best_wants(&w->result->best, &found)) return true;
+    if (!options->ranked && !tperf_best_admits(&w->result->best, throughput)) return true;
+    place_at(w, entry);
+    tperf_found found = {throughput, w->memory, 0, w->feasible, w->partial, w->shape};
+    if (!options->ranked && !tperf_best_wants(&w->result->best, &found)) return true;
     if (options->accept && !options->accept(options->accept_context, w->query_index, &found))
         return true;
+    if (options->ranked && !tperf_best_wants(&w->result->best, &found)) return true;
     bool kept = tperf_best_keep(&w->result->best, &found);
     note_latest(w);
     return kept;
@@ -228,7 +230,7 @@ static bool list_open(tperf_walk *w, const tperf_placement_entry *entry, double 
     if (throughput < throughput_to_reach(w) || !tperf_best_admits(&w->result->open, throughput))
         return true;
     place_at(w, entry);
-    tperf_found found = {throughput, w->memory, w->feasible, w->partial, w->shape};
+    tperf_found found = {throughput, w->memory, 0, w->feasible, w->partial, w->shape};
     const tperf_found *after = w->query->question.after;
     if (after && !tperf_best_after(&found, after)) return true;
     if (!tperf_best_wants(&w->result->open, &found)) return true;

@@ -107,7 +107,7 @@ static bool find_placements(tperf_walk *w) {
 static void note_least(tperf_walk *w) {
     const tperf_found *least = &w->result->least;
     if (least->candidate.pipeline && w->memory > least->memory) return;
-    tperf_found found = {0, w->memory, w->feasible, w->partial, w->shape};
+    tperf_found found = {0, w->memory, 0, w->feasible, w->partial, w->shape};
     found.candidate.placement = (tperf_placement){0};
     if (tperf_needs_less(&found, &w->result->least)) w->result->least = found;
 }

@@ -1,5 +1,6 @@
 --- tperf.cost: time, GPU-hours, money and energy of a training run, with its failures.
 local check = require "tperf.base.check"
+local energy = require "tperf.question.energy"
 local goodput = require "tperf.question.goodput"
 local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local straggling = require "tperf.question.goodput.straggling"
@@ -13,6 +14,7 @@ local schema = {
   model = check.any { optional = true }, system = check.any { optional = true },
   price = check.number { min = 0, max = 1e9, optional = true }, -- dollars per GPU-hour
   power = check.number { min = 0, max = 1e9, unit = "W", optional = true }, -- per GPU
+  waiting_power = energy.field,
   straggling = straggling.field,
   carbon = check.number { min = 0, max = 1e5, optional = true }, -- grams of CO2 per kilowatt-hour
   pue = check.number { min = 1, max = 10, default = 1 },
@@ -40,7 +42,8 @@ local read = {
 -- Records read from a configuration, if it has them.
 local records = {
   breakdown = { compute = check.number { min = 0 }, memory = check.number { min = 0 },
-    tensor_comm = check.number { min = 0 }, bubble = check.number { min = 0 }, host = at_least_0 },
+    tensor_comm = check.number { min = 0 }, bubble = check.number { min = 0 }, host = at_least_0,
+    optimizer = at_least_0 },
   interval = { low = check.number { above = 0 }, high = check.number { above = 0 } },
   straggling = { seconds = check.number { min = 0 }, low = check.number { min = 0 }, high = check.number { min = 0 } },
 }
@@ -67,7 +70,7 @@ local function configuration_of(given, o)
   local c = fields_of(given, read, "")
   for name, checkers in pairs(records) do
     local record = given[name]
-    local needed = name ~= "breakdown" or o.straggling
+    local needed = name ~= "breakdown" or o.straggling or record and record.compute
     if type(record) == "table" and needed then c[name] = fields_of(record, checkers, name .. ".") end
   end
   return c
@@ -76,10 +79,10 @@ end
 -- GPU-hours, dollars, energy and CO2 of `seconds` with `paid` GPUs, of which `running` draw power.
 local function bill(seconds, paid, running, o)
   local gpu_hours = seconds / HOUR * paid
-  local energy = o.power and o.power * running * seconds * o.pue
+  local joules = o.watts and o.watts * running * seconds * o.pue
   return {
     seconds = seconds, days = seconds / DAY, gpu_hours = gpu_hours, dollars = o.price and o.price * gpu_hours,
-    energy = energy, co2 = energy and o.carbon and energy * o.carbon * GRAMS_PER_JOULE / 1000,
+    energy = joules, co2 = joules and o.carbon and joules * o.carbon * GRAMS_PER_JOULE / 1000,
   }
 end
 
@@ -119,7 +122,9 @@ end
 ---  model     a name, a file or a table
 ---  system    supplies the price per GPU-hour and the power limit
 ---  price     dollars per GPU-hour, in place of the system's
----  power     watts per GPU, in place of the system's
+---  power     watts per GPU while it computes, in place of the system's limit
+---  waiting_power  watts per GPU while it waits: in bubbles, for messages, for the host (a quarter of `power`). A row
+---            without a breakdown computes all the time
 ---  carbon    grams of CO2 per kilowatt-hour of the grid
 ---  pue       power usage effectiveness: watts that the building draws per watt of the GPUs (1)
 ---  straggling  standard deviation of a GPU's time as a part of the mean, such as 0.02, or { deviation, screened = GPUs
@@ -160,6 +165,7 @@ return function(c, given)
     check.fail "tperf.cost: 'carbon' needs the power of a GPU: give 'power', or a system that says it"
   end
   local s, slower = straggle(c, o)
+  o.watts = o.power and energy.watts(c.breakdown, c.time and c.time * slower, o.power, o.waiting_power)
   local work = tokens / c.tokens_per_second * slower
   local failed = goodput.of(c, o, work, machine)
   local seconds = failed and failed.seconds or work

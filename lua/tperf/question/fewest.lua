@@ -48,7 +48,7 @@ local function first(try, domain)
   end
 end
 
-local REFUSED <const> = { "gpus", "top", "keep", "infeasible", "simulate", "where" }
+local REFUSED <const> = { "gpus", "top", "keep", "infeasible", "simulate", "where", "minimize" }
 
 local function copy_of(given)
   if type(given) ~= "table" then check.fail("tperf.fewest needs a table of arguments, got %s", check.show(given)) end

@@ -5,9 +5,9 @@ local public = require "tperf.describe.strategy.public"
 local serving = require "tperf.question.serving_arguments"
 
 -- Arguments that a question has besides those of the tables.
-local FURTHER <const> = { "top", "keep", "prune", "infeasible", "simulate", "threads", "where", "progress", "objective",
-  "explain", "configuration", "straggling", "fast", "run", "cache", "key", "fields", "each", "on_error", "load",
-  "engine" }
+local FURTHER <const> = { "top", "keep", "prune", "infeasible", "simulate", "threads", "where", "minimize", "progress",
+  "objective", "explain", "configuration", "straggling", "fast", "run", "cache", "key", "fields", "each", "on_error",
+  "load", "engine" }
 
 local taken -- argument -> true, of all questions, without the axes and options of strategies
 

@@ -4,7 +4,7 @@
 //     not: after = the last of its `open`, reached = samples per second }; their jobs differ in the system alone and
 //     have these pipelines
 //     zero: list of ZeRO stages; dp: list or nil
-//     accept: function(question, found) -> boolean, or nil
+//     accept: function(question, found) -> whether to keep it, or, with options.ranked, its rank; or nil
 //   search:shapes(list) -> shapes   read once, for searches of the same pipelines; list: of series of shapes, which differ
 //     in the micro-batch alone: { strategy, variant, micro_batches, workloads = by micro-batch, fitting = the number of
 //     micro-batches that may fit, panels, fast, order }; those that do not are only counted. order: of ranks, positions
@@ -126,7 +126,7 @@ static int call_accept(lua_State *L) {
 }
 
 // Called by the core on the thread of search:walk; an error, even of memory, must not jump over the core.
-static bool accept_in_lua(void *context, size_t question, const tperf_found *found) {
+static bool accept_in_lua(void *context, size_t question, tperf_found *found) {
     box *b = context;
     lua_State *L = b->L;
     if (b->failed || *tperf_interrupt_flag()) return false; // the walk is about to end
@@ -136,6 +136,7 @@ static bool accept_in_lua(void *context, size_t question, const tperf_found *fou
     lua_pushvalue(L, b->self);
     b->failed = lua_pcall(L, 2, 1, 0) != LUA_OK;
     bool accepted = !b->failed && lua_toboolean(L, -1);
+    if (accepted && lua_isnumber(L, -1)) found->rank = lua_tonumber(L, -1);
     if (b->failed)
         lua_setiuservalue(L, b->self, 2);
     else

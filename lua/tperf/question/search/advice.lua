@@ -71,7 +71,8 @@ end
 local function with(o, question, change, value)
   local changed = {}
   for name, old in pairs(o) do changed[name] = old end
-  changed.system, changed.gpus, changed.where, changed.progress = question.system, question.gpus, nil, nil
+  changed.system, changed.gpus = question.system, question.gpus
+  changed.where, changed.minimize, changed.progress = nil, nil, nil
   if change.axis then changed.dp, changed.fast = nil, nil end
   changed[change.name] = value
   if change.name == "recompute" then -- full recomputation of all layers

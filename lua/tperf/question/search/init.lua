@@ -5,6 +5,7 @@ local core = require "tperf.core".search
 local choice = require "tperf.question.choice"
 local described = require "tperf.question.search.described"
 local prepare = require "tperf.question.search.prepare"
+local minimize = require "tperf.question.search.minimize"
 local problem = require "tperf.question.problem"
 local refusal = require "tperf.base.refusal"
 local rerank = lazy.module "tperf.question.search.rerank"
@@ -36,14 +37,22 @@ local search = {}
 ---@field gpus integer
 ---@field global_batch integer
 
-local function new_core_search(p, o)
-  return search_walk.new(p, o, o.where and function(number, found)
+-- What decides whether the core keeps a candidate, and what it is ranked by; nil if that is the time alone.
+local function accept_of(p, o)
+  local where, rank = o.where, minimize.rank_of(o.minimize)
+  if not where and not rank then return nil end
+  return function(number, found)
     local question = p.questions[number]
     local c = choice.offered(question, p.strategies[found.strategy], found, function()
       return (described.one(p, o, question, found))
     end)
-    return o.where(c) and true or false
-  end)
+    if where and not where(c) then return false end
+    return not rank or rank(c, question.system)
+  end
+end
+
+local function new_core_search(p, o)
+  return search_walk.new(p, o, accept_of(p, o))
 end
 
 local FEW <const> = 64 -- simulations for a piece of advice
@@ -55,7 +64,7 @@ local function simulated_least(p, o)
   local options = {}
   for name, value in pairs(o) do options[name] = value end
   options.top, options.simulates, options.most_simulated, options.prune = 1, "all", FEW, true
-  options.keep, options.infeasible, options.where = nil, nil, nil
+  options.keep, options.infeasible, options.where, options.minimize = nil, nil, nil, nil
   p.many = true -- advice on what does not fit either would not end
   local result = ask(p, options)[1]
   return result[1] and { memory = result[1].memory.total, feasible = true }, result.complete
@@ -117,6 +126,10 @@ end
 -- closed forms, so that what a candidate counts for does not depend on what else there is to choose.
 local function simulates(p, o)
   local open = false
+  if minimize.rank_of(o.minimize) then
+    if not o.simulate then return nil end
+    refusal.raise "tperf.search: 'minimize' ranks by the closed form, which 'simulate' does without"
+  end
   for _, name in ipairs(p.schedules) do
     if not p.closed_forms[name] then
       if o.simulate == false then
@@ -203,6 +216,9 @@ end
 ---  gpus               a number or a list
 ---  top                number of configurations to return (10)
 ---  keep               "all": every candidate, feasible or not, ranked by closed forms even of uneven chunks
+---  minimize           what to rank by, least first: "time" (default), "memory" of a GPU, "dollars" or "energy" of an
+---                     iteration, or function(configuration) -> number. Anything but the time is computed for every
+---                     candidate that `where` keeps, by its closed form
 ---  where              function(configuration) -> boolean: keeps a configuration. It is called only for those good
 ---                     enough to be returned; `candidates` and `feasible` count before it
 ---  infeasible         true: also rank configurations that do not fit (false)

@@ -2,6 +2,7 @@
 local arguments = require "tperf.question.arguments"
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
+local minimize = require "tperf.question.search.minimize"
 local problem = require "tperf.question.problem"
 local several = require "tperf.describe.strategy.several"
 
@@ -15,6 +16,7 @@ local function new_schema(strategies)
   schema.infeasible = check.boolean { default = false }
   schema.simulate = check.boolean { optional = true }
   schema.threads = check.integer { min = 1, max = 1024, optional = true }
+  schema.minimize = minimize.field
   schema.where = check.func { optional = true }
   schema.progress = check.func { optional = true }
   return schema
@@ -31,6 +33,7 @@ end
 return function(given)
   local strategies = type(given) == "table" and given.strategy ~= nil and several(given.strategy)
     or { axes.asked(given) }
+  minimize.refuse_objective(given)
   problem.refuse_axes("tperf.search", given, strategies)
   local o = problem.arguments("tperf.search", given, schema_of(strategies))
   problem.refuse_panels("tperf.search", o, strategies)

@@ -27,7 +27,7 @@ end
 ---@param o table  checked arguments
 ---@return integer?
 function shapes.parts(p, o)
-  if not p.asked or not pool.is_shared() or o.where then return nil end
+  if not p.asked or not pool.is_shared() or o.where or (o.minimize or "time") ~= "time" then return nil end
   local refused = {}
   local count = search_walk.count(p, refused)
   if count < FEWEST then return nil end

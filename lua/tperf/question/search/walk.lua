@@ -30,7 +30,7 @@ function search_walk.new(p, o, accept)
   local fast = o.fast or {}
   return core.new({
     top = o.top, by_least = BY_LEAST[o.simulates], most_open = o.simulates and search_walk.MOST_OPEN or nil,
-    keep_all = o.keep == "all", no_pruning = not o.prune,
+    keep_all = o.keep == "all", no_pruning = not o.prune, ranked = (o.minimize or "time") ~= "time",
     infeasible_too = o.infeasible, memory_only = o.memory_only, replicas_fast = fast.dp, stages_fast = fast.pp,
   }, p.pipelines, questions_of(p, o), p.zero, p.fixed.dp, accept, o.threads or core.threads())
 end

@@ -83,6 +83,8 @@ of comparable runs took a time between `from` and `to`.]],
   options = configuration.options(true, require "tperf.input.options".join({
     required.option,
     { long = "top", short = "k", value = "K", kind = "integer", help = "how many to print (default 10)" },
+    { long = "minimize", value = "NAME", from = { "time", "memory", "dollars", "energy" },
+      help = "what to rank by (default time)" },
     { long = "simulate", help = "rank by simulation of each candidate's schedule, pass by pass" },
     { long = "all", short = "a", help = "print every candidate, even those that do not fit" },
     { long = "launch", value = "STACK", help = "print the best as a launch file of that stack (docs/recipes.md)" },
@@ -97,7 +99,7 @@ of comparable runs took a time between `from` and `to`.]],
     if values.launch then require "tperf.export.launch".stack(values.launch, false) end
     if values.straggling and not cost then return false, "--straggling needs --tokens: searches rank equal GPUs" end
     asked.top, asked.keep, asked.threads = values.top, values.all and "all" or nil, values.threads
-    asked.simulate = values.simulate
+    asked.simulate, asked.minimize = values.simulate, values.minimize
     local progress = require "tperf.base.progress".start "searching"
     asked.progress = progress
     local found = require "tperf.question.search".run(asked)
