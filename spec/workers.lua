@@ -29,7 +29,8 @@ local function read(path)
 end
 
 -- Files that look at texts, at the build, or at other programs (make, dpkg, bash, Node): builds with sanitizers or for
--- coverage would see nothing of the core in them that the other files do not show. A file that is named alone runs in any case.
+-- coverage would see nothing of the core in them that the other files do not show. One that is named alone runs in any
+-- case.
 local TEXTS <const> = { "build", "completion", "house", "house_docs", "package", "page_link" }
 
 local is_text = {}
