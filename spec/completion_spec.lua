@@ -44,7 +44,7 @@ end
 
 describe("tperf completion bash", function()
   it("completes commands", function()
-    assert.are.same({ "schedule", "search", "serve", "show", "sweep" }, completed("tperf", "s"))
+    assert.are.same({ "schedule", "schema", "search", "serve", "show", "sweep" }, completed("tperf", "s"))
     assert.are.same({ "train" }, completed("tperf", "help", "tr"))
     assert.are.same({}, completed("tperf", "nosuch", "x"))
   end)

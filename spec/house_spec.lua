@@ -197,7 +197,7 @@ end)
 -- The rooms of the library, bottom up; "" is its public face. A file requires only its own room and those below it,
 -- wherever in the file it does so.
 local FLOORS = { "core", "base", "input", "output", "describe", "import", "plot", "timeline", "question", "measured",
-  "export", "report", "compat", "", "cli", "page" }
+  "export", "report", "compat", "door", "", "cli", "page" }
 local floor = {}
 for i, room in ipairs(FLOORS) do floor[room] = i end
 

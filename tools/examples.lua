@@ -6,7 +6,7 @@ local examples = {}
 
 --- The pages whose examples are run and whose outputs `make docs` refreshes.
 examples.pages = { "README.md", "docs/scripting.md", "docs/finetuning.md", "docs/recipes.md", "docs/by_role.md",
-  "docs/machines.md", "docs/stability.md", "docs/goodput.md" }
+  "docs/machines.md", "docs/stability.md", "docs/goodput.md", "docs/ask.md" }
 
 --- The examples in order: { kind = "lua" or "sh", code, line, output (or nil), first, last (of the output's text) }.
 function examples.of(page)

@@ -7,6 +7,9 @@ local wording = require "tperf.base.wording"
 
 local json = {}
 
+--- An object without fields: a table without any is written as an empty list.
+json.EMPTY = setmetatable({}, { __newindex = function() error("json.EMPTY has no fields", 2) end })
+
 local DEPTH = 100 -- levels; anything deeper is a mistake, and other programs could not read it
 
 local escapes = { ['"'] = '\\"', ["\\"] = "\\\\",
@@ -123,6 +126,7 @@ function writer:value(value, path, depth)
   if kind == "number" then return self:number(value, path) end
   if kind == "string" then return self.put(json.quote(value)) end
   if kind == "boolean" or kind == "nil" then return self.put(tostring(value == nil and "null" or value)) end
+  if value == json.EMPTY then return self.put "{}" end
   if kind == "table" then return self:table(value, path, depth) end
   check.fail("%s: '%s' is a %s, which JSON cannot carry", self.what, path, kind)
 end

@@ -1,8 +1,7 @@
 --- tperf.schema: the arguments of a question as a JSON Schema (draft 2020-12), for forms, editors and other languages.
 local check = require "tperf.base.check"
 local refusal = require "tperf.base.refusal"
-local served = require "tperf.question.serving_arguments"
-local trained = require "tperf.question.arguments"
+local rows_of = require "tperf.question.rows"
 
 local of
 
@@ -51,30 +50,25 @@ local function needs(row, many)
   return value == nil and message ~= nil and row.default == nil and not (many and row.many)
 end
 
-local QUESTIONS <const> = {
-  train = { rows = trained.rows }, search = { rows = trained.rows, many = true },
-  infer = { rows = function() return served.rows "infer" end },
-  serve = { rows = function() return served.rows "serve" end },
-}
+local MANY <const> = { search = true } -- these take lists of values to try
 
 --- The arguments of a question as a JSON Schema. Models, systems and other objects are names or files there.
 ---@param name "train"|"search"|"infer"|"serve"
 ---@return table schema  `properties` by argument, each with its `description`; `required`
 return function(name)
-  local question = QUESTIONS[name]
-  if not question then
-    refusal.raise("tperf.schema: %s is no question: %s", check.show(name), table.concat(check.names(QUESTIONS), ", "))
+  if not rows_of[name] then
+    refusal.raise("tperf.schema: %s is no question: %s", check.show(name), table.concat(check.names(rows_of), ", "))
   end
   local all = { ["$schema"] = "https://json-schema.org/draft/2020-12/schema", title = "tperf." .. name,
     type = "object", properties = {}, required = {} }
-  for _, row in ipairs(question.rows()) do
+  for _, row in ipairs(rows_of[name]()) do
     local within = all
     if row.within then
       all.properties[row.within] = all.properties[row.within] or { type = "object", properties = {} }
       within = all.properties[row.within]
     end
-    within.properties[row.name] = described(row, question.many)
-    if within == all and needs(row, question.many) then table.insert(all.required, row.name) end
+    within.properties[row.name] = described(row, MANY[name])
+    if within == all and needs(row, MANY[name]) then table.insert(all.required, row.name) end
   end
   return all
 end

@@ -1,0 +1,205 @@
+-- `tperf ask`, `tperf schema` and `tperf mcp`: questions and answers as plain data.
+local core = require "tperf.core"
+local program = require "program"
+local tperf = require "tperf"
+
+local GPT2 <const> = '{"model": "gpt2", "system": "h100-sxm", "gpus": 8, "global_batch": 64}'
+
+-- The answers to a text on standard input, and the exit status.
+local function asked(text, command)
+  local folder = program.folder()
+  finally(function() program.remove(folder) end)
+  program.write(folder .. "/in", text)
+  local result = program.shell(("%s %s < in"):format(program.quote(program.absolute()), command or "ask"), folder)
+  local answers = {}
+  for line in result.out:gmatch "[^\n]+" do answers[#answers + 1] = assert(core.yaml(line, "answer")) end
+  return answers, result
+end
+
+local function one(text)
+  local answers, result = asked(text)
+  assert.equal(1, #answers, result.err)
+  return answers[1], result
+end
+
+describe("tperf ask", function()
+  it("gives the figures of Lua's answer, for every question", function()
+    local cases <const> = {
+      { "train", "gpus: 64, tp: 2, pp: 2, global_batch: 128", { gpus = 64, tp = 2, pp = 2, global_batch = 128 },
+        { "time", "mfu", "throughput" } },
+      { "infer", "tp: 2, prompt: 1000, generate: 100", { tp = 2, prompt = 1000, generate = 100 }, { "ttft", "tpot" } },
+      { "serve", "load: { rate: 2 }, prompt: 1000, output: 100, count: 100",
+        { load = { rate = 2 }, prompt = 1000, output = 100, count = 100 }, { "throughput", "duration" } },
+    }
+    for _, case in ipairs(cases) do
+      local arguments = case[3]
+      arguments.model, arguments.system = "llama-3.1-8b", "h100-sxm"
+      local wanted = tperf[case[1]](arguments)
+      local answer = one(('{ ask: %s, with: { model: llama-3.1-8b, system: h100-sxm, %s } }'):format(case[1], case[2]))
+      for _, figure in ipairs(case[4]) do assert.equal(wanted[figure], answer[figure], case[1] .. " " .. figure) end
+    end
+  end)
+
+  it("gives rows, chosen figures and the id of a question", function()
+    local found = tperf.search { model = "gpt2", system = "h100-sxm", gpus = 8, global_batch = 64, top = 2 }
+    local answer = one('{"ask": "search", "id": "x1", "with": {"model": "gpt2", "system": "h100-sxm", "gpus": 8, '
+      .. '"global_batch": 64, "top": 2}, "fields": ["time", "memory.total", "candidates"]}')
+    local rows = {}
+    for i, c in ipairs(found) do rows[i] = { time = c.time, ["memory.total"] = c.memory.total } end
+    assert.same({ ask = "search", id = "x1", candidates = found.candidates, schema = 1, version = tperf.version,
+      rows = rows }, answer)
+  end)
+
+  it("says what it was told, what it assumed, and which data it used", function()
+    local answer = one('{"ask": "train", "with": ' .. GPT2 .. "}")
+    assert.same({ "global_batch", "gpus", "model", "system" }, answer.understood.read)
+    assert.equal("adam", answer.understood.assumed.optimizer)
+    assert.is_nil(answer.understood.assumed.gpus)
+    assert.equal("gpt2", answer.model)
+    assert.equal("h100-sxm", answer.system)
+    assert.equal(64, #answer.sha256.model)
+    local other = one('{"ask": "train", "with": ' .. GPT2:gsub("h100%-sxm", "a100-sxm-80gb") .. "}")
+    assert.equal(answer.sha256.model, other.sha256.model)
+    assert.are_not.equal(answer.sha256.system, other.sha256.system)
+  end)
+
+  it("answers a stream in its order, and questions of several lines", function()
+    local lines = {}
+    for i = 1, 20 do lines[i] = ('{"ask": "train", "id": %d, "with": %s, "fields": ["time"]}'):format(i, GPT2) end
+    lines[#lines + 1] = '{"ask": "train",\n\n "id": 21, "with": { "model": "gpt2{[", \n"system": "h100-sxm",'
+      .. ' "gpus": 8, "global_batch": 8 } }'
+    local answers = asked(table.concat(lines, "\n"))
+    assert.equal(21, #answers)
+    for i = 1, 21 do assert.equal(i, answers[i].id) end
+    assert.equal("unknown_name", answers[21].error.code)
+  end)
+
+  it("names field, value and remedy of an error", function()
+    local cases <const> = {
+      { '{"ask": "train", "with": {"model": "gpt2", "system": "h100-sxm", "gpu": 8}}', "unknown_field", "gpu", 8,
+        "'gpus'" },
+      { '{"ask": "train", "with": {"system": "h100-sxm", "global_batch": 8}}', "missing", "model", nil, "'model'" },
+      { '{"ask": "train", "with": {"model": "gpt9", "system": "h100-sxm", "gpus": 8, "global_batch": 8}}',
+        "unknown_name", "model", "gpt9", "gpt2" },
+      { '{"ask": "train", "with": {"model": "gpt2", "system": "h100-sxm", "gpus": 8, "global_batch": 8, "tp": 0}}',
+        "invalid", "tp", 0, "an integer" },
+      { '{"ask": "train", "with": {"model": "gpt2", "system": "h100-sxm", "gpus": 8, "global_batch": 8, "tp": 3}}',
+        "infeasible", "gpus", 8, "try 2 or 4" },
+      { '{"ask": "trian"}', "invalid", "ask", nil, "'train'" },
+      { '{"ask": "train", "wiht": {}}', "unknown_field", "wiht", nil, "'with'" },
+      { "[1, 2", "unreadable", nil, nil, '"ask"' },
+    }
+    for _, case in ipairs(cases) do
+      local answer, result = one(case[1])
+      local e = answer.error
+      assert.equal(1, result.code)
+      assert.same({ case[2], case[3], case[4] }, { e.code, e.field, e.value }, case[1] .. ": " .. e.message)
+      assert.truthy(e.remedy:find(case[5], 1, true), e.remedy)
+    end
+    local warned = one('{"ask": "train", "with": ' .. GPT2 .. ', "fields": ["tiem"]}')
+    assert.same({ "no figure 'tiem' (did you mean 'time'?)" }, warned.warnings)
+  end)
+
+  it("wants a question", function()
+    local _, result = asked("\n")
+    assert.equal(2, result.code)
+    assert.truthy(result.err:find("no question", 1, true))
+  end)
+
+  it("answers spoilt questions with errors", function()
+    local ask = require "tperf.door.ask"
+    math.randomseed(7)
+    local whole = '{"ask": "train", "with": ' .. GPT2 .. ', "fields": ["time", "memory.total"]}'
+    for _ = 1, 2000 do
+      local at, text = math.random(#whole), whole
+      local kind = math.random(3)
+      if kind == 1 then text = whole:sub(1, at - 1) .. string.char(math.random(32, 126)) .. whole:sub(at + 1) end
+      if kind == 2 then text = whole:sub(1, at - 1) .. whole:sub(at + math.random(8)) end
+      if kind == 3 then text = whole:sub(1, at) .. whole:sub(math.random(#whole)) end
+      local question, answer = ask.read(text)
+      answer = answer or ask.answer(question)
+      if answer.error then assert.truthy(#answer.error.message > 0 and answer.error.code, text) end
+      assert.truthy(core.yaml(ask.line(answer), "answer"), text)
+    end
+  end)
+end)
+
+describe("docs/ask.md", function()
+  local python = program.shell("command -v python3").code == 0
+
+  (python and it or pending)("has a Python program that runs", function()
+    local code = program.slurp "docs/ask.md":match "```python\n(.-)```"
+    local folder = program.folder()
+    finally(function() program.remove(folder) end)
+    program.write(folder .. "/ask.py", code)
+    local result = program.shell(("ln -s %s tperf; PATH=.:$PATH python3 ask.py"):format(
+      program.quote(program.absolute())), folder)
+    assert.equal(0, result.code, result.err)
+    local wanted = {}
+    for i, tp in ipairs { 1, 2, 4, 8 } do
+      local ok, c = pcall(tperf.train, { model = "llama-3.1-8b", system = "h100-sxm", gpus = 64, global_batch = 128,
+        tp = tp })
+      wanted[i] = ok and ("%.3f s"):format(c.time) or c:gsub("^[^:]*:%d+: tperf.train: ", "")
+    end
+    assert.equal(table.concat(wanted, "\n") .. "\n", result.out)
+  end)
+end)
+
+describe("tperf schema", function()
+  it("prints what tperf.schema gives", function()
+    for _, name in ipairs { "train", "search", "infer", "serve" } do
+      local printed = assert(core.yaml(program.shell("tperf schema " .. name).out, "schema"))
+      local wanted = tperf.schema(name)
+      assert.same(wanted.required, printed.required)
+      for argument in pairs(wanted.properties) do assert.truthy(printed.properties[argument], argument) end
+    end
+    assert.equal(2, program.shell("tperf schema trian").code)
+  end)
+end)
+
+describe("tperf mcp", function()
+  -- A session as a client has it: what it sends, and what each reply must hold.
+  it("speaks the protocol to a client", function()
+    local sent = {}
+    local function send(id, method, params)
+      sent[#sent + 1] = ('{"jsonrpc": "2.0", %s"method": "%s", "params": %s}'):format(
+        id and ('"id": %s, '):format(id) or "", method, params or "{}")
+    end
+    send("0", "initialize", '{"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "spec"}}')
+    send(nil, "notifications/initialized")
+    send("1", "tools/list")
+    send('"two"', "tools/call", '{"name": "train", "arguments": ' .. GPT2:gsub("}", ', "fields": ["time"]}') .. "}")
+    send("3", "tools/call", '{"name": "train", "arguments": {"model": "gpt2", "global_batch": 8}}')
+    send("4", "resources/list")
+    send("5", "resources/read", '{"uri": "tperf://systems"}')
+    send("6", "ping")
+    send("7", "nothing")
+    send("8", "tools/call", '{"name": "trian"}')
+    sent[#sent + 1] = "nonsense {"
+    send("9", "resources/read", '{"uri": "file:///etc/passwd"}')
+    local replies = asked(table.concat(sent, "\n"), "mcp")
+    assert.equal(11, #replies)
+    for _, reply in ipairs(replies) do assert.equal("2.0", reply.jsonrpc) end
+    local result = replies[1].result
+    assert.equal("2025-03-26", result.protocolVersion)
+    assert.equal("tperf", result.serverInfo.name)
+    local tools = replies[2].result.tools
+    assert.same({ "infer", "search", "serve", "train" },
+      { tools[1].name, tools[2].name, tools[3].name, tools[4].name })
+    assert.equal("object", tools[4].inputSchema.type)
+    local wanted = tperf.train { model = "gpt2", system = "h100-sxm", gpus = 8, global_batch = 64 }
+    assert.equal("two", replies[3].id)
+    assert.equal(wanted.time, replies[3].result.structuredContent.time)
+    assert.equal(wanted.time, core.yaml(replies[3].result.content[1].text, "text").time)
+    assert.is_false(replies[3].result.isError)
+    assert.is_true(replies[4].result.isError)
+    assert.equal("missing", replies[4].result.structuredContent.error.code)
+    assert.equal("tperf://models", replies[5].result.resources[1].uri)
+    assert.truthy(replies[6].result.contents[1].text:find("h100-sxm", 1, true))
+    assert.same({ jsonrpc = "2.0", id = 6, result = {} }, replies[7])
+    assert.equal(-32601, replies[8].error.code)
+    assert.equal(-32602, replies[9].error.code)
+    assert.equal(-32700, replies[10].error.code)
+    assert.equal(-32602, replies[11].error.code)
+  end)
+end)
