@@ -115,7 +115,7 @@
 ---@class tperf.model
 ---@field activation? "gelu"|"relu"|"relu2"|"silu"|"quick_gelu"|"tanh"|"xielu" of the MLP; default gelu, silu if gated
 ---@field architecture? table made by tperf.architecture; default: the other fields describe it
----@field attention_gate? boolean a second query projection gates attention's output (Qwen3-Next)
+---@field attention_gate? boolean|"head" A second query projection gates attention's output (Qwen3-Next); "head": with one number per head (Step-3.5).
 ---@field attention_sinks? boolean one learned score per head (gpt-oss)
 ---@field biases? boolean|tperf.model.biases default: all, none with RMSNorm
 ---@field causal? boolean a causal mask; default true, false for images and encoders
@@ -157,7 +157,7 @@
 ---@field position_buckets? integer rows of the tables of relative positions
 ---@field position_rows? integer rows of the learned table; default context (OPT: 2 more)
 ---@field positions? "learned"|"rotary"|"alibi"|"relative"|"none" Position encoding; "relative": tables with a bias for every distance (T5).
----@field qk_norm? boolean|"whole" Norms of queries and keys: true, per head; "whole", over all heads together (MiniMax-M2).
+---@field qk_norm? boolean|"whole"|"plain" heads together (MiniMax-M2).
 ---@field seq? integer tokens of a training sequence; derived from the image size for vision models
 ---@field source? string origin of the numbers
 ---@field sparse? tperf.model.sparse an indexer selects the tokens that latent attention sees
@@ -261,6 +261,7 @@
 ---@class tperf.model.sparse
 ---@field head_dim integer features of one of its heads
 ---@field heads integer heads of the indexer
+---@field pattern? string Over the layers, repeated: F, a layer with an indexer; S, one that reuses the last selection (GLM-5.2).
 ---@field top_k integer most tokens that a query attends to
 
 ---@class tperf.model.stored
@@ -1826,6 +1827,7 @@ function tperf_Report:save(path) end
 ---@field norms integer norms per layer, without those inside attention or Mamba
 ---@field window? integer most keys that a token sees (nil: all)
 ---@field chosen? integer most tokens that sparse attention selects
+---@field reuses? boolean it has no indexer: it attends to what an earlier layer's selected
 ---@field seq? integer tokens of its sequence, if it differs from the model's
 ---@field bare? boolean the first sublayer has no norm before it; `norms` does not count that one
 ---@field causal? boolean false: no causal mask, regardless of the model's other layers
@@ -1879,6 +1881,8 @@ function tperf_model:flops_per_token(options) end
 ---@field active_experts integer the part of components.experts that one token uses
 ---@field groups table[] as model:groups(), each with `layer` (components of one layer), `layer_total`, `layer_active`, `total` and `active`
 ---@field mtp integer parameters of all multi-token prediction modules, without shared tables
+---@field used? table<string, integer> of an architecture: the part of each component that one token uses
+---@field stored? table<string, table<string, number>> of an architecture: component -> part of a layer (tperf.describe.stored) -> weights of its products
 
 ---One pass of an op on one GPU.
 ---@class tperf.pass

@@ -14,7 +14,7 @@ local function elements(m, p, group)
   local cut = p:heads(one.heads, one.kv_heads)
   local width = cut.kv_heads * (one.head_dim + windowed.value_dim(one))
   if group.attention == "mla" then -- replicated over tp, as are an indexer's keys
-    width = m.mla.kv_rank + m.mla.rope_dim + (m.sparse and m.sparse.head_dim or 0)
+    width = m.mla.kv_rank + m.mla.rope_dim + (m.sparse and not group.reuses and m.sparse.head_dim or 0)
   end
   return width / (cut.key_shards or 1)
 end

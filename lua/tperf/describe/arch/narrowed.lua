@@ -218,10 +218,14 @@ function narrowed.block(ops, r, after_norm)
   return list, attention ~= nil and keeps_last(list, attention)
 end
 
-local RECURRENT <const> = { mamba = true, delta = true }
+local RECURRENT <const> = { mamba = true, delta = true, conv = true }
 
--- The part of a layer (tperf.describe.stored) whose weights a product has; block: its block's name.
-local function part_of(block, one, shape)
+--- The part of a layer (tperf.describe.stored) whose weights a product has; nil: always in 16 bits.
+---@param block string  its block's name
+---@param one table     the op
+---@param shape table   of one:product()
+---@return string?
+function narrowed.part_of(block, one, shape)
   if shape.expert then return "experts" end
   if one:belongs "shared_experts" then return "shared_experts" end
   if block == "moe" then return shape.name:find "^latent" and "latents" or nil end
@@ -236,7 +240,7 @@ function narrowed.stored(ops, parts)
   local list = { name = ops.name }
   for i, one in ipairs(ops) do
     local shape = one:product()
-    local part = shape and shape.weights > 0 and part_of(ops.name, one, shape)
+    local part = shape and shape.weights > 0 and narrowed.part_of(ops.name, one, shape)
     local own = part and parts[part]
     list[i] = own and one:narrowed { dtype = own.products, weight = own.bytes, held = own.bytes, keeps = true } or one
   end

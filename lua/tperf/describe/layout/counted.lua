@@ -1,6 +1,7 @@
 --- What a custom architecture's ops count: parameters, and the FLOPs by which MFU is computed. Nothing of the
 --- description (heads, ffn …) is read, except by blocks that do.
 local captured = require "tperf.describe.captured"
+local narrowed = require "tperf.describe.arch.narrowed"
 local rules = require "tperf.describe.rules.sets"
 local sections = require "tperf.describe.layout.sections"
 local strategy = require "tperf.describe.strategy"
@@ -48,10 +49,21 @@ local function component_of(block, name, is_end)
   return is_end and (block == "embedding" or block == "head") and ENDS[name] or block
 end
 
+-- Adds an op's products' weights to those of the part of a layer that they are stored as.
+local function add_stored(stored, block, one, component, is_end)
+  local shape = not is_end and one:product()
+  local part = shape and shape.weights > 0 and narrowed.part_of(block, one, shape)
+  if not part then return end
+  stored[component] = stored[component] or {}
+  stored[component][part] = (stored[component][part] or 0) + shape.weights
+end
+
 -- Adds one section's counts: parameters by component, those that a token uses, those of modules that predict further
 -- tokens.
 local function parameters_of(section, tokens, is_end, tied)
-  local sum = { parts = {}, total = 0.0, active = 0.0, experts = 0.0, active_experts = 0.0, mtp = 0.0 }
+  local sum = {
+    parts = {}, used = {}, stored = {}, total = 0.0, active = 0.0, experts = 0.0, active_experts = 0.0, mtp = 0.0,
+  }
   for _, block in ipairs(section) do
     for _, one in ipairs(block) do
       local c = one:counts()
@@ -62,6 +74,8 @@ local function parameters_of(section, tokens, is_end, tied)
         local used = own * active_part(one, tokens)
         local part = component_of(block.name, c.name, is_end)
         sum.parts[part] = (sum.parts[part] or 0) + own
+        sum.used[part] = (sum.used[part] or 0) + used
+        add_stored(sum.stored, block.name, one, part, is_end)
         sum.total, sum.active = sum.total + own, sum.active + used
         if c.expert then sum.experts, sum.active_experts = sum.experts + own, sum.active_experts + used end
       end
@@ -116,18 +130,24 @@ end
 function counted.parameters(model)
   local one = laid_out(model)
   local all, list, times = one.all, one.list, one.times
-  local kinds, sums, parts = #all.kinds, {}, {}
+  local kinds, sums, parts, used, stored = #all.kinds, {}, {}, {}, {}
   local sum = { total = 0.0, active = 0.0, active_experts = 0.0, mtp = 0.0 }
   for i, section in ipairs(list) do
     local is_end = i == kinds + 1 or i == kinds + 2
     sums[i] = parameters_of(section, tokens_of(all, model, i), is_end, i == kinds + 2)
     for name, n in pairs(sums[i].parts) do parts[name] = (parts[name] or 0) + times[i] * n end
+    for name, n in pairs(sums[i].used) do used[name] = (used[name] or 0) + times[i] * n end
     for name, n in pairs(sum) do sum[name] = n + times[i] * sums[i][name] end
+    for name, kept in pairs(sums[i].stored) do
+      stored[name] = stored[name] or {}
+      for part, n in pairs(kept) do stored[name][part] = (stored[name][part] or 0) + times[i] * n end
+    end
   end
   return {
     total = integer(sum.total), active = integer(sum.active), active_experts = integer(sum.active_experts),
     embedding = integer(parts.embedding or 0), head = integer(parts.head or 0), components = integers(parts),
-    mtp = integer(sum.mtp), groups = groups_of(all, sums),
+    mtp = integer(sum.mtp), groups = groups_of(all, sums), stored = stored,
+    used = integers(used),
   }
 end
 

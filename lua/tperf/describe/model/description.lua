@@ -46,9 +46,11 @@ description.schema = {
   output_scale = flag(false), -- a learned factor for each feature of every sublayer's output (DINOv2)
   first_norm = flag(true), -- false: the first layer's first sublayer has no norm before it (ModernBERT)
   final_norm = flag(true), -- a norm before the head
-  -- Norms of queries and keys: true, per head; "whole", over all heads together (MiniMax-M2).
-  qk_norm = check.one_of(flag(false), check.choice { { "whole" } }),
-  attention_gate = flag(false), -- a second query projection gates attention's output (Qwen3-Next)
+  -- Norms of queries and keys: true, per head; "plain", likewise without weights (Muse Glimmer); "whole", over all
+  -- heads together (MiniMax-M2).
+  qk_norm = check.one_of(flag(false), check.choice { { "whole", "plain" } }),
+  -- A second query projection gates attention's output (Qwen3-Next); "head": with one number per head (Step-3.5).
+  attention_gate = check.one_of(flag(false), check.choice { { "head" } }),
   tied_embeddings = flag(false), -- output and input share one table
   -- Width of the tables if it differs from hidden (OPT-350m); in an encoder also of positions, token types and the norm
   -- after them, and projections to and from it have biases (ELECTRA).
@@ -119,6 +121,11 @@ local function check_attention(m)
       nearest.divisors(m.hidden, m.heads)), "heads"
   end
   if m.mla and m.window then return "'window' does not go with 'mla'", "window" end
+  local pattern = m.sparse and m.sparse.pattern or "F"
+  if pattern:find "[^FS]" or pattern:sub(1, 1) ~= "F" then
+    return ("'sparse.pattern' must be made of F (selects) and S (reuses the selection before it), and begin with F, "
+      .. "got %s"):format(check.show(pattern)), "sparse.pattern"
+  end
   if m.sparse and not (m.mla and m.mla.q_rank) then
     return "'sparse' needs 'mla' with a 'q_rank', from whose latents its indexer works", "sparse"
   end

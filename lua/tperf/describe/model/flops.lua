@@ -47,8 +47,8 @@ local function attention(m, group, seq, causal)
   end
   -- An indexer scores all pairs; attention to the selected ones works in the latent (DeepSeek-V3.2).
   local s, a = m.sparse, m.mla
-  return 2.0 * s.heads * s.head_dim * keys_seen(seq, nil, causal)
-    + 2.0 * m.heads * (2 * a.kv_rank + a.rope_dim) * keys_seen(seq, s.top_k, causal)
+  local scored = group.reuses and 0 or 2.0 * s.heads * s.head_dim * keys_seen(seq, nil, causal)
+  return scored + 2.0 * m.heads * (2 * a.kv_rank + a.rope_dim) * keys_seen(seq, s.top_k, causal)
 end
 
 -- Forward FLOPs of one layer's state-space scan per token, in chunks of q (Mamba-2, arXiv 2405.21060, section 6.3):

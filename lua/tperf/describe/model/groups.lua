@@ -29,11 +29,16 @@ local function dense_layers(model)
   return set
 end
 
+-- The letter of a pattern that repeats over the layers.
+local function letter_at(pattern, layer)
+  local at = (layer - 1) % #pattern + 1
+  return pattern:sub(at, at)
+end
+
 -- The window of a layer. The pattern repeats over the layers: "wf" is a windowed layer, then a full one, and so on.
 local function window_of(window, layer)
   if not window then return nil end
-  local at = (layer - 1) % #window.pattern + 1
-  return window.pattern:sub(at, at) == "w" and window.size or nil
+  return letter_at(window.pattern, layer) == "w" and window.size or nil
 end
 
 local function mixer(letter, window)
@@ -46,9 +51,7 @@ end
 
 -- The mixer of a layer by model.mixers, which repeats over the layers; nil: attention.
 local function recurrent(model, layer)
-  local pattern = model.mixers
-  local at = pattern and (layer - 1) % #pattern + 1
-  return at and mixers[pattern:sub(at, at)]
+  return model.mixers and mixers[letter_at(model.mixers, layer)]
 end
 
 local function block(model, layer, sparse, window)
@@ -60,11 +63,14 @@ local function block(model, layer, sparse, window)
     norms = model.norms_per_layer, window = not other and window or nil,
     chosen = not other and model.sparse and model.sparse.top_k or nil,
   }
+  local selections = one.chosen and model.sparse.pattern
+  one.reuses = selections and letter_at(selections, layer) == "S" or nil
   return model.encoder_stack and stacks.group(model, one, layer) or one
 end
 
 local function key_of(one, recurrence)
-  return ("%s/%s/%s%s"):format(one.kind, recurrence or one.attention, one.window or "full", one.bare and "/bare" or "")
+  return ("%s/%s/%s%s%s"):format(one.kind, recurrence or one.attention, one.window or "full",
+    one.bare and "/bare" or "", one.reuses and "/reuses" or "")
 end
 
 ---@class tperf.layer_group
@@ -78,6 +84,7 @@ end
 ---@field norms integer norms per layer, without those inside attention or Mamba
 ---@field window? integer most keys that a token sees (nil: all)
 ---@field chosen? integer most tokens that sparse attention selects
+---@field reuses? boolean it has no indexer: it attends to what an earlier layer's selected
 ---@field seq? integer tokens of its sequence, if it differs from the model's
 ---@field bare? boolean the first sublayer has no norm before it; `norms` does not count that one
 ---@field causal? boolean false: no causal mask, regardless of the model's other layers
@@ -88,6 +95,7 @@ end
 -- are asked for their groups often, and building a record per layer is expensive.
 local function classes(model, pattern, experts, dense)
   local mixed, windows, stack = model.mixers, model.window and model.window.pattern, model.encoder_stack
+  windows = windows or model.sparse and model.sparse.pattern -- latent attention has no windows
   local bare = not model.first_norm
   if not (pattern or mixed or windows or stack or experts or bare) then return nil end
   local every, encoder = experts and experts.every, stack and stack.layers or 0
@@ -104,7 +112,8 @@ end
 
 -- A layer from which on all are alike.
 local function alike_from(model, pattern, experts, dense)
-  if pattern or model.mixers or model.window or experts and experts.every > 1 then return model.layers end
+  local alternates = model.mixers or model.window or model.sparse and model.sparse.pattern
+  if pattern or alternates or experts and experts.every > 1 then return model.layers end
   local first = model.encoder_stack and model.encoder_stack.layers + 1 or 1
   for layer in next, dense do first = math.max(first, layer + 1) end
   return model.first_norm and first or math.max(first, 2)

@@ -26,11 +26,12 @@ local function gqa(m)
   local query, key = 1.0 * m.heads * m.head_dim, 1.0 * m.kv_heads * m.head_dim
   local value, whole = windowed.value_dim(m), m.qk_norm == "whole"
   local output = 1.0 * m.heads * value
-  local made = query + key + (m.tied_values and 0 or m.kv_heads * value) + (m.attention_gate and output or 0)
+  local gate = m.attention_gate == "head" and m.heads or m.attention_gate and output or 0
+  local made = query + key + (m.tied_values and 0 or m.kv_heads * value) + gate
   return {
     attention = linear(m.hidden, made, m.biases.qkv) + linear(output, m.hidden, m.biases.attention_out)
       + (m.attention_sinks and m.heads or 0),
-    norms = whole and norm(m, query) + norm(m, key) or m.qk_norm and 2 * norm(m, m.head_dim) or 0,
+    norms = whole and norm(m, query) + norm(m, key) or m.qk_norm == true and 2 * norm(m, m.head_dim) or 0,
   }
 end
 
@@ -38,21 +39,21 @@ end
 -- low-rank bottleneck, each with a norm; all heads share the rotary key. Without q_rank the queries are plain. An
 -- indexer (DeepSeek-V3.2) has a product from the queries' latent, one from the stream with a LayerNorm, and its heads'
 -- weights.
-local function indexer(m)
+local function indexer(m, group)
   local s = m.sparse
-  if not s then return 0 end
+  if not s or group.reuses then return 0 end
   return linear(m.mla.q_rank, 1.0 * s.heads * s.head_dim) + linear(m.hidden, s.head_dim) + 2 * s.head_dim
     + linear(m.hidden, s.heads)
 end
 
-local function mla(m)
+local function mla(m, group)
   local a, h = m.mla, m.hidden
   local query = 1.0 * m.heads * (a.nope_dim + a.rope_dim)
   local down = a.q_rank and linear(h, a.q_rank, m.biases.qkv) or 0
   return {
     attention = down + linear(a.q_rank or h, query)
       + linear(h, a.kv_rank + a.rope_dim, m.biases.qkv) + linear(a.kv_rank, 1.0 * m.heads * (a.nope_dim + a.v_dim))
-      + linear(1.0 * m.heads * a.v_dim, h, m.biases.attention_out) + indexer(m),
+      + linear(1.0 * m.heads * a.v_dim, h, m.biases.attention_out) + indexer(m, group),
     norms = norm(m, a.kv_rank) + (a.q_rank and norm(m, a.q_rank) or 0),
   }
 end
@@ -127,7 +128,7 @@ local function layer(m, group)
   if group.delta then add(sum, delta(m)) end
   if group.attention == "gqa" then add(sum, gqa(windowed.view(m, group))) end
   if group.cross then add(sum, { attention = gqa(m).attention }) end
-  if group.attention == "mla" then add(sum, mla(m)) end
+  if group.attention == "mla" then add(sum, mla(m, group)) end
   if group.mlp == "dense" then sum.mlp = mlp(m, m.ffn) end
   if group.mlp == "experts" then add(sum, experts(m)) end
   if m.diffusion then sum.modulation = linear(m.hidden, 6.0 * m.hidden, true) end
@@ -228,6 +229,9 @@ end
 ---@field groups table[] as model:groups(), each with `layer` (components of one layer), `layer_total`, `layer_active`,
 ---   `total` and `active`
 ---@field mtp integer parameters of all multi-token prediction modules, without shared tables
+---@field used? table<string, integer> of an architecture: the part of each component that one token uses
+---@field stored? table<string, table<string, number>> of an architecture: component -> part of a layer
+---   (tperf.describe.stored) -> weights of its products
 
 -- The counts that a custom architecture states, in the same form.
 local function of_statement(m, total, active)

@@ -143,6 +143,8 @@ records.sparse = {
   heads = size(), -- heads of the indexer
   head_dim = size(), -- features of one of its heads
   top_k = size(), -- most tokens that a query attends to
+  -- Over the layers, repeated: F, a layer with an indexer; S, one that reuses the last selection (GLM-5.2).
+  pattern = check.string(some),
 }
 
 -- A text encoder's parts besides its layers (BERT, arXiv 1810.04805).

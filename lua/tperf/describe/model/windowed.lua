@@ -1,13 +1,19 @@
---- The attention of layers with a window, whose heads may differ from the other layers' (MiMo-V2, Gemma 4).
+--- The attention of layers whose heads differ from the other layers': those with a window (MiMo-V2, Gemma 4), and those
+--- of groups with fields of their own (arch/composed.lua).
 local windowed = {}
 
 local OWN <const> = { "heads", "kv_heads", "head_dim", "value_dim", "tied_values", "attention_sinks" }
 
---- The model as a layer's attention sees it: with the window's own fields if the layer has a window.
+--- The model as a layer's attention sees it: with the group's own fields, or the window's if the layer has a window.
 ---@param m table  a model's description
 ---@param group tperf.layer_group
 ---@return table m
 function windowed.view(m, group)
+  if group.own then return setmetatable({}, { __index = function(_, name)
+    local value = group.own[name]
+    if value ~= nil then return value end
+    return m[name]
+  end }) end
   if not (group.window and m.window) then return m end
   local own
   for _, name in ipairs(OWN) do

@@ -28,6 +28,8 @@ local function unsaid(m)
   end
   if rawget(m, "layer_pattern") or m.mixers then return "layers that differ" end
   if m.qk_norm == "whole" then return "norms of all queries at once" end
+  if m.qk_norm == "plain" then return "norms of queries without weights" end
+  if m.attention_gate == "head" then return "a gate for each head of attention" end
   if #windowed.kinds(m) > 1 then return "windowed layers with heads of their own" end
   if m.experts and m.experts.zero > 0 then return "experts that compute nothing" end
   if not POSITIONS[m.positions] then return ("positions = %s"):format(m.positions) end

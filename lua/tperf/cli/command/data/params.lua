@@ -1,3 +1,4 @@
+local check = require "tperf.base.check"
 local data_files = require "tperf.cli.answer.data_files"
 local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local options = require "tperf.input.options"
@@ -16,17 +17,36 @@ local PARTS <const> = { attention = "attention", mamba = "recurrent", delta = "r
   experts = "experts", latents = "latents", shared_experts = "shared_experts" }
 local WIDE <const> = 2 -- bytes
 
+-- Stored bytes of a component. bytes: per weight of each part.
+local function bytes_in(p, name, all, bytes)
+  if not p.stored then return all * (bytes[PARTS[name]] or WIDE) end
+  local sum = all * WIDE -- of an architecture, whose blocks have products of several parts
+  for part, n in pairs(p.stored[name] or {}) do sum = sum + n * ((bytes[part] or WIDE) - WIDE) end
+  return sum
+end
+
+-- The components in order: those of descriptions, then an architecture's other blocks by name.
+local function in_order(p)
+  local list, known = {}, {}
+  for i, name in ipairs(components) do list[i], known[name] = name, true end
+  for _, name in ipairs(check.names(p.components)) do
+    if not known[name] then list[#list + 1] = name end
+  end
+  return list
+end
+
 -- bytes: per weight of each part, if the checkpoint's formats are known
 local function by_component(p, bytes)
   local rows, held = {}, bytes and 0
   local function add(name, all, met)
-    local own = bytes and all * (bytes[PARTS[name]] or WIDE)
+    local own = bytes and bytes_in(p, name, all, bytes)
     held = own and held + own
     rows[#rows + 1] = { component = name, parameters = all, share = all / p.total, active = met, bytes = own }
   end
-  for _, name in ipairs(components) do
+  for _, name in ipairs(in_order(p)) do
     local n = p.components[name] or 0
-    if n > 0 then add(name, n, name == "experts" and p.active_experts or n) end
+    local used = p.used and p.used[name] or name == "experts" and p.active_experts or n
+    if n > 0 then add(name, n, used) end
   end
   rows[#rows + 1] = { component = "total", parameters = p.total, share = 1, active = p.active, bytes = held }
   -- Not part of the total, as published counts exclude them: used only in training or to draft tokens.

@@ -152,11 +152,14 @@ local function sums(p, name, elements)
 end
 
 -- Query and key norms: per head, or over all heads at once, with statistics summed over the GPUs that share the heads.
+-- Keys of an earlier layer have theirs already.
 local function query_key_norms(m, p, made)
   local rows, d = p.micro_batch * made.queries, m.head_dim
   if m.qk_norm ~= "whole" then
+    local plain = m.qk_norm == "plain"
     return {
-      parts.head_norm(m, p, "q-norm", rows * made.heads, d), parts.head_norm(m, p, "k-norm", rows * made.kv_heads, d),
+      parts.head_norm(m, p, "q-norm", rows * made.heads, d, plain),
+      not p.group.borrows and parts.head_norm(m, p, "k-norm", rows * made.kv_heads, d, plain) or nil,
     }
   end
   local over = p[p.features] > 1 and p.features or nil
@@ -184,31 +187,37 @@ end
 function attention.inside(m, p, o)
   o, m = o or {}, windowed.view(m, p.group)
   local cut = p:heads(m.heads, m.kv_heads)
-  local between = attention.kernels(m, p, cut, {
+  local between, borrows = attention.kernels(m, p, cut, {
     kv_heads = cut.kv_heads, head_dim = m.head_dim, value_dim = m.value_dim,
-  })
+  }), p.group.borrows
+  for _, one in ipairs(borrows and p.mode == "decode" and between or {}) do one:keep {} end
   if p.part == "attention" then return between end -- whoever asks wants no other op
   local made = cut.projected or cut
   local rows, d, value = p.micro_batch * made.queries, m.head_dim, windowed.value_dim(m)
-  local q, k, gate = made.heads * d, made.kv_heads * d, m.attention_gate and made.heads * value or 0
-  local v = not m.tied_values and made.kv_heads * value or nil
+  local q, k, output = made.heads * d, not borrows and made.kv_heads * d or nil, made.heads * value
+  local gate = m.attention_gate == "head" and made.heads or m.attention_gate and output or 0
+  local v = not borrows and not m.tied_values and made.kv_heads * value or nil
   local products = { q, k, v }
   if gate > 0 then products[#products + 1] = gate end
   local ops = {
     p:column {
-      name = "qkv", n_in = m.hidden, local_out = q + k + (v or 0) + gate, bias = m.biases.qkv,
+      name = "qkv", n_in = m.hidden, local_out = q + (k or 0) + (v or 0) + gate, bias = m.biases.qkv,
       input_kept_elsewhere = o.input_kept_elsewhere, gathered = o.gathered, parts = { q = q + gate, k = k, v = v },
     }:belong "qkv_linear",
   }
   recompute.made_of(ops[1], products)
   if m.qk_norm then parts.append(ops, query_key_norms(m, p, made)) end
-  if m.positions == "rotary" then ops[#ops + 1] = attention.rotary(p, made, made.heads + made.kv_heads, d) end
+  if m.positions == "rotary" then
+    ops[#ops + 1] = attention.rotary(p, made, made.heads + (borrows and 0 or made.kv_heads), d)
+  end
   if m.positions == "relative" then ops[#ops + 1] = position_bias(p, cut) end
   parts.append(ops, between)
   if m.attention_gate then -- sigmoid(gate) x output
+    local each = gate / output -- numbers of the gate for each of the output
     ops[#ops + 1] = op.elementwise {
-      name = "gate", elements = 1.0 * rows * gate, dtype = p.dtype, forward_flops = 4, backward_flops = 7,
-      forward_bytes = 3 * BYTES, backward_bytes = 5 * BYTES, saved_bytes = 2 * BYTES,
+      name = "gate", elements = 1.0 * rows * output, dtype = p.dtype, forward_flops = 1 + 3 * each,
+      backward_flops = 2 + 5 * each, forward_bytes = (2 + each) * BYTES, backward_bytes = (3 + 2 * each) * BYTES,
+      saved_bytes = (1 + each) * BYTES,
     }
   end
   ops[#ops + 1] = p:row {

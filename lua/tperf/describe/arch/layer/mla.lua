@@ -97,7 +97,7 @@ end
 local function kernels(m, p, cut)
   local a, ops = m.mla, {}
   local shape = { kv_heads = cut.heads, head_dim = a.nope_dim + a.rope_dim, value_dim = a.v_dim }
-  if m.sparse then parts.append(ops, indexer.ops(m, p, cut)) end
+  if m.sparse and not p.group.reuses then parts.append(ops, indexer.ops(m, p, cut)) end
   if p.mode == "decode" or m.sparse then
     shape = { kv_heads = 1, head_dim = a.kv_rank + a.rope_dim, value_dim = a.kv_rank, values_in_keys = true }
   end

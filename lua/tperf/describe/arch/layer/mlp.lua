@@ -7,7 +7,7 @@ local mlp = {}
 --- The MLP block, i-th of the layer's n sublayers.
 function mlp.block(i, n)
   return block("mlp", function(m, p)
-    return parts.sublayer(m, p, i, n, parts.module("mlp", parts.mlp(m, p, m.ffn)), "mlp_norm")
+    return parts.sublayer(m, p, i, n, parts.module("mlp", parts.mlp(m, p, p.group.ffn or m.ffn)), "mlp_norm")
   end)
 end
 

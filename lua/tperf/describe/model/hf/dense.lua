@@ -169,6 +169,16 @@ function types.exaone4(c)
   return m
 end
 
+-- Muse Glimmer. Norms of queries and keys have no weights; a gate as wide as the queries multiplies attention's output.
+-- Counted back from the last, every fourth layer sees all keys, without rotation. Factors are constants.
+function types.muse_glimmer_text(c)
+  local m = llama(c)
+  c:ignore "qk_scale_factor|output_multiplier|layer_rope_theta"
+  m.head_dim, m.qk_norm, m.attention_gate, m.norms_per_layer = c:count("head_dim", 128), "plain", true, 4
+  window(c, m, "sliding_window", function(i) return (m.layers - 1 - i) % 4 ~= 0 end)
+  return m
+end
+
 function types.arcee(c)
   local m = llama(c)
   m.gated, m.activation = false, activation(c, "relu2")

@@ -57,14 +57,10 @@ local function gemma4_experts(c, m)
 end
 
 -- Full layers have wider and fewer heads of keys, which are their values, too. Values' norms have no weights and read
--- what the keys' norms read. Small models feed every layer from a table of its own and share keys and values.
+-- what the keys' norms read. Small models (E2B, E4B) have more: hf/per_layer_inputs.lua.
 function types.gemma4_text(c)
-  c:ignore "use_double_wide_mlp|vocab_size_per_layer_input" -- of the small models
-  parts.only(c, { num_kv_shared_layers = 0 })
-  if c:count("hidden_size_per_layer_input", 256, 0) ~= 0 then
-    c:fail(c:has "hidden_size_per_layer_input", "is not 0: a table for every layer (Gemma 4 E2B, E4B) is not modelled, "
-      .. "see docs/architectures.md")
-  end
+  local width, shared = c:count("hidden_size_per_layer_input", 256, 0), c:count("num_kv_shared_layers", 0, 0)
+  local rows, double = c:count("vocab_size_per_layer_input", 262144), c:flag("use_double_wide_mlp", false)
   if c:text("use_bidirectional_attention", "vision") ~= "vision" then -- images only
     c:fail("use_bidirectional_attention", "= \"all\" is not modelled: describe it in tperf's own format "
       .. "(docs/architectures.md)")
@@ -78,7 +74,13 @@ function types.gemma4_text(c)
   gemma4_experts(c, m)
   window(c, m, "sliding_window", function(i) return (i + 1) % 6 ~= 0 end)
   if m.window then m.window.head_dim, m.window.kv_heads, m.window.tied_values = head_dim, kv_heads, false end
-  return m
+  if width == 0 and shared == 0 then return m end
+  if m.experts or shared >= m.layers then
+    c:fail(m.experts and "enable_moe_block" or "num_kv_shared_layers", "does not go with layers that share keys and "
+      .. "values: not modelled (docs/architectures.md)")
+  end
+  return (require "tperf.describe.model.hf.per_layer_inputs")(m, { width = width, rows = rows, shared = shared,
+    double = double })
 end
 types.gemma4_unified_text = types.gemma4_text
 

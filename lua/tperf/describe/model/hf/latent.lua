@@ -19,23 +19,37 @@ local function latent(c, value_dim, seq)
   return m
 end
 
+local ROUTED <const> = "n_routed_experts|num_local_experts|num_experts"
+
 function types.deepseek_v2(c)
   local m = latent(c)
   c:ignore "num_experts_per_tok|moe_intermediate_size|n_shared_experts|first_k_dense_replace|moe_layer_freq"
-  local routed = "n_routed_experts|num_local_experts|num_experts"
-  if c:has(routed) then m.experts = parts.deepseek_experts(c, routed, m.layers) end
+  if c:has(ROUTED) then m.experts = parts.deepseek_experts(c, ROUTED, m.layers) end
   return m
 end
 
--- The load-balancing bias is a stored parameter.
-function types.deepseek_v3(c)
-  local m = types.deepseek_v2(c)
-  if m.experts then m.experts.router_bias = true end
+-- Latent attention and experts of a class that always has some. defaults: the class's, as parts.deepseek_experts says.
+local function with_experts(c, defaults)
+  local m = latent(c)
+  m.experts = parts.deepseek_experts(c, ROUTED, m.layers, defaults)
+  m.experts.router_bias = true -- the load-balancing bias is a stored parameter
   m.mtp = c:count("num_nextn_predict_layers", 0, 0)
   return m
 end
+
+local V3 <const> = { count = 256, top_k = 8, ffn = 2048, shared = 1, dense = 3 }
+
+function types.deepseek_v3(c) return with_experts(c, V3) end
 types.kimi_k2 = types.deepseek_v3
-types.glm4_moe_lite = types.deepseek_v3
+
+function types.glm4_moe_lite(c) return with_experts(c, { count = 64, top_k = 4, ffn = 1536, shared = 1, dense = 1 }) end
+
+-- Mistral Small 4. Its router has no bias.
+function types.mistral4(c)
+  local m = with_experts(c, { count = 128, top_k = 4, ffn = 2048, shared = 1 })
+  m.experts.router_bias = nil
+  return m
+end
 
 -- LongCat-Flash. Each of its layers is two here: its experts read what the first half's MLP reads, so they are beside
 -- that one, a shared expert; that their sum is added only after the second half changes nothing but what may overlap.
@@ -117,19 +131,35 @@ function types.deepseek_v32(c)
   return m
 end
 
--- DeepSeek-V3.2's layer with GLM's sizes. Layers that share an indexer's selection are refused.
+-- The letters of layers that select tokens, F, or reuse the last selection, S: from a list of kinds, a pattern of the
+-- same letters, or a period that begins after the first layers.
+local function selections(c, layers)
+  local letters, kinds = {}, { full = "F", shared = "S", F = "F", S = "S" }
+  local freq, offset = c:count("index_topk_freq", 1), c:count("index_skip_topk_offset", 2, 0)
+  local text = c:has "index_topk_pattern" and type(c:value "index_topk_pattern") == "string"
+  local pattern = text and c:text "index_topk_pattern"
+  local key = c:has "indexer_types|index_topk_pattern"
+  local listed = not (key == "index_topk_pattern" and text) and c:table "indexer_types|index_topk_pattern"
+  for i = 1, layers do
+    local usual = math.max(i - offset, 0) % freq == 0 and "F" or "S"
+    local own = listed and listed[i] or pattern and key == "index_topk_pattern" and pattern:sub(i, i)
+    letters[i] = key == nil and usual or kinds[own]
+      or c:fail(key, "[%d] = %s is not full or shared", i, check.show(own or nil))
+  end
+  return table.concat(letters)
+end
+
+-- DeepSeek-V3.2's layer with GLM's sizes. From GLM-5.2 on, most layers attend to what an earlier one's indexer selected
+-- (arXiv 2603.12201).
 function types.glm_moe_dsa(c)
-  local m = types.deepseek_v32(c)
+  local m = with_experts(c, { count = 256, top_k = 8, ffn = 2048, shared = 1, dense = 3 })
   c:ignore "head_dim|qk_head_dim" -- follow from the ranks and widths of the latent attention
-  if c:count("index_topk_freq", 1) ~= 1 then
-    c:fail("index_topk_freq", "= %d: layers that share an indexer's selection are not modelled, see "
-      .. "docs/architectures.md", c:count "index_topk_freq")
-  end
-  for i, kind in ipairs(c:table "indexer_types" or {}) do
-    if kind ~= "full" then
-      c:fail("indexer_types", "[%d] = %s is not \"full\": not modelled, see docs/architectures.md", i, check.show(kind))
-    end
-  end
+  c:ignore "index_share_for_mtp_iteration" -- of a draft's further steps
+  m.sparse = {
+    heads = c:count("index_n_heads", 32), head_dim = c:count("index_head_dim", 128),
+    top_k = c:count("index_topk", 2048), pattern = selections(c, m.layers),
+  }
+  if not m.sparse.pattern:find "S" then m.sparse.pattern = nil end
   return m
 end
 

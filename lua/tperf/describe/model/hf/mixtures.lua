@@ -2,7 +2,6 @@
 --- dense families that have experts, too, are beside those families (hf/types.lua, hf/dense.lua, hf/latent.lua).
 local check = require "tperf.base.check"
 local dense = require "tperf.describe.model.hf.dense"
-local harmless = require "tperf.describe.model.hf.harmless"
 local parts = require "tperf.describe.model.hf.parts"
 
 local types = {}
@@ -138,14 +137,6 @@ local function nested(c, key)
   return c:nested(key) or c:fail(key, "is missing: a map is needed")
 end
 
-local function refuse_rest(inner)
-  for _, key in ipairs(inner:unread()) do
-    if not harmless(key) then
-      inner:fail(key, "= %s is not known of DBRX: it may change what the model computes (docs/architectures.md)",
-        check.show(inner.fields[key]))
-    end
-  end
-end
 
 -- Clipping queries, keys and values is a pass over data that the rotation reads anyway.
 function types.dbrx(c)
@@ -161,8 +152,8 @@ function types.dbrx(c)
     activation = act and activation(act, "silu", "name") or "silu", ffn = mlp:count("ffn_hidden_size", 3584),
   }
   m.experts = { count = mlp:count("moe_num_experts", 4), top_k = mlp:count("moe_top_k", 1), ffn = m.ffn }
-  refuse_rest(attention)
-  refuse_rest(mlp)
+  parts.nothing_else(attention, "DBRX")
+  parts.nothing_else(mlp, "DBRX")
   return m
 end
 
@@ -231,6 +222,97 @@ function types.mimo_v2_flash(c)
   return m
 end
 types.mimo_v2 = types.mimo_v2_flash
+
+-- K-EXAONE: EXAONE 4's layers with experts. The module for multi-token prediction is left out, as in the transformers
+-- library.
+function types.exaone_moe(c)
+  local m = dense.exaone4(c)
+  c:ignore "first_last_k_dense_replace|num_nextn_predict_layers"
+  m.experts = deepseek_experts(c, "num_experts|num_local_experts", m.layers,
+    { count = 64, top_k = 8, ffn = 1024, shared = 1, dense = 1 })
+  m.experts.router_bias = true
+  return m
+end
+
+-- Hy3. Numerics of the sum with the shared expert, and scales of scores, are left out.
+function types.hy_v3(c)
+  local m = llama(c)
+  c:ignore "router_scaling_factor|route_norm|enable_moe_fp32_combine|moe_router_use_sigmoid|enable_lm_head_fp32"
+  c:ignore "enable_attention_fp32_softmax|num_nextn_predict_layers"
+  parts.only(c, { qk_norm = true, use_qk_norm = true })
+  m.head_dim, m.qk_norm = c:count("head_dim", 128), true
+  m.experts = deepseek_experts(c, "num_experts|num_local_experts", m.layers,
+    { count = 192, top_k = 8, ffn = 1536, shared = 1, dense = 1 })
+  m.experts.router_bias = c:flag("moe_router_enable_expert_bias", true)
+  return m
+end
+
+-- Solar Open: every layer has experts, whatever intermediate_size and first_k_dense_replace say.
+function types.solar_open(c)
+  local m = llama(c, false)
+  c:ignore "first_k_dense_replace"
+  parts.only(c, { use_qk_norm = false })
+  m.head_dim = c:count("head_dim", 128)
+  m.biases = { qkv = c:flag("attention_bias", false) }
+  m.experts = deepseek_experts(c, "n_routed_experts|num_local_experts", m.layers,
+    { count = 128, top_k = 8, ffn = 1280, shared = 1 })
+  m.experts.dense_layers, m.experts.router_bias = 0, true
+  return m
+end
+
+-- The layers with experts of Step-3.5, from 0: "3,4,5", or a list.
+local function step_dense(c, layers)
+  local given = c:has "moe_layers_enum" and c:value "moe_layers_enum"
+  local sparse, plain = {}, {}
+  if type(given) == "string" then
+    for word in given:gmatch "[^,%s]+" do
+      local layer = math.tointeger(tonumber(word)) or c:fail("moe_layers_enum", "has %s, not a layer", check.show(word))
+      sparse[layer] = true
+    end
+  else
+    for _, layer in ipairs(c:table "moe_layers_enum" or {}) do sparse[layer] = true end
+  end
+  for i = 0, layers - 1 do
+    local has = sparse[i]
+    if not given then has = i > 0 end
+    if not has then plain[#plain + 1] = i + 1 end
+  end
+  return plain
+end
+
+-- Step-3.5 and 3.7. Layers with a window have more heads; every head has a gate. Limits of the activations in the last
+-- layers, and which layers rotate how much of a head by which base, are left out. Lists of kinds go on to the modules
+-- for multi-token prediction, which the transformers library leaves out, too.
+function types.step3p5(c)
+  c:ignore "partial_rotary_factors|yarn_only_types|use_rope_layers|swiglu_limits|swiglu_limits_shared|max_seq_len"
+  c:ignore "moe_router_activation|moe_router_scaling_factor|norm_expert_weight|need_fp32_gate|num_nextn_predict_layers"
+  c:ignore "zero_centered|sink|moe_layer_offset|moe_every_n_layer|use_moe"
+  parts.only(c, { use_moe_router_bias = true, att_impl_type = "GQA", use_qk_norm = true })
+  local m = parts.decoder(c)
+  m.kv_heads, m.head_dim = c:count "num_attention_groups|num_key_value_heads", c:count "head_dim"
+  m.ffn, m.seq, m.tied_embeddings = c:count(keys.ffn), c:count(keys.seq), tied(c, false)
+  m.activation = activation(c, "silu")
+  m.norm, m.positions, m.gated, m.qk_norm, m.biases = "rmsnorm", "rotary", true, true, false
+  m.attention_gate = c:flag("use_head_wise_attn_gate", false) and "head" or false
+  m.experts = {
+    count = c:count "moe_num_experts", top_k = c:count "moe_top_k", ffn = c:count "moe_intermediate_size",
+    shared = 1, shared_ffn = c:count "share_expert_dim|share_expert_dims", router_bias = true,
+    dense_layers = step_dense(c, m.layers),
+  }
+  if m.experts.dense_layers[m.layers] then m.experts = nil end
+  parts.window(c, m, "sliding_window", function(i) return i % 2 == 0 end, true)
+  local own = c:nested "attention_other_setting"
+  if own then
+    parts.only(own, { attention_type = "sliding_attention" })
+    parts.only(own, { head_dim = m.head_dim, true_head_dim = m.head_dim })
+    local heads, groups = own:count "num_attention_heads", own:count "num_attention_groups|num_key_value_heads"
+    if m.window then m.window.heads, m.window.kv_heads = heads, groups end
+    parts.nothing_else(own, "Step-3.5")
+  end
+  return m
+end
+types.step3p7_text = types.step3p5
+types.step3p7 = types.step3p5
 
 -- Grok-1: norms before and after both halves of a layer; multipliers and the limit of the scores are constants.
 types["grok-1"] = function(c)

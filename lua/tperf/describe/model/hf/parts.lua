@@ -1,5 +1,6 @@
 --- Shared by Hugging Face architectures: spellings of keys and common parts of descriptions.
 local check = require "tperf.base.check"
+local harmless = require "tperf.describe.model.hf.harmless"
 
 local parts = {}
 
@@ -45,6 +46,18 @@ function parts.only(c, values)
     local found = c:has(key) and c:value(key)
     if c:has(key) and found ~= values[key] then
       c:fail(key, "= %s is not modelled: %s is (docs/architectures.md)", check.show(found), check.show(values[key]))
+    end
+  end
+end
+
+--- Refuses the fields of a map inside a file that nobody read.
+---@param inner table  reader of the map
+---@param of string    the model's name, for the message
+function parts.nothing_else(inner, of)
+  for _, key in ipairs(inner:unread()) do
+    if not harmless(key) then
+      inner:fail(key, "= %s is not known of %s: it may change what the model computes (docs/architectures.md)",
+        check.show(inner.fields[key]), of)
     end
   end
 end
@@ -100,7 +113,8 @@ function parts.hunyuan(c, norm)
 end
 
 --- Sets the windowed layers as a pattern of w and f: from layer_types if present, else from default(i), i from 0.
-function parts.window(c, m, size_key, default)
+---@param longer boolean?  the list may go on, to modules for multi-token prediction
+function parts.window(c, m, size_key, default, longer)
   local size, listed, letters = c:count(size_key, false), c:table "layer_types", {}
   if not size then
     for i, kind in ipairs(listed or {}) do
@@ -110,7 +124,7 @@ function parts.window(c, m, size_key, default)
     end
     return
   end
-  if listed and #listed ~= m.layers then
+  if listed and #listed ~= m.layers and not (longer and #listed > m.layers) then
     c:fail("layer_types", "has %d entries for %d layers", #listed, m.layers)
   end
   for i = 1, m.layers do
@@ -147,23 +161,50 @@ local function limit_groups(c, e)
   if groups and groups > 1 and chosen then e.groups, e.top_groups = groups, chosen end
 end
 
---- DeepSeek's experts, and those named like them: shared ones as wide as routed ones; layer i (from 0) has experts if
---- i >= first_k_dense_replace and i is a multiple of moe_layer_freq.
----@param names string  spellings of the number of routed experts
----@param layers integer
-function parts.deepseek_experts(c, names, layers)
-  local e = parts.experts(c, names, c:count "moe_intermediate_size")
-  e.shared = c:count("n_shared_experts|num_shared_experts", 0, 0)
-  limit_groups(c, e)
-  local first, every = c:count("first_k_dense_replace", 0, 0), c:count("moe_layer_freq", 1)
-  if every == 1 then
-    e.dense_layers = first
-  else
-    e.dense_layers = {}
-    for i = 0, layers - 1 do
-      if i < first or i % every ~= 0 then table.insert(e.dense_layers, i + 1) end
+-- The layers, from 1, whose entry in the list at `key` is not `sparse`; the other entry is `dense`.
+local function listed_dense(c, key, layers, dense, sparse)
+  local listed, found = c:table(key), {}
+  if #listed < layers then c:fail(key, "has %d entries for %d layers", #listed, layers) end
+  for i = 1, layers do -- further entries are of modules for multi-token prediction
+    if listed[i] == dense then
+      found[#found + 1] = i
+    elseif listed[i] ~= sparse then
+      c:fail(key, "[%d] = %s is not %s or %s", i, check.show(listed[i]), check.show(dense), check.show(sparse))
     end
   end
+  return found
+end
+
+--- The dense layers of a mixture: a list of kinds if the file has one, else the first ones and those between experts.
+---@param first integer?  default of first_k_dense_replace
+---@return integer|integer[]  how many at the start, or which, from 1
+function parts.dense_layers(c, layers, first)
+  first = c:count("first_k_dense_replace", first or 0, 0)
+  local listed = c:has "moe_layer_freq" and type(c:value "moe_layer_freq") == "table"
+  local every = not listed and c:count("moe_layer_freq", 1) or 1
+  if c:table "mlp_layer_types" then return listed_dense(c, "mlp_layer_types", layers, "dense", "sparse") end
+  if c:table "is_moe_layer" then return listed_dense(c, "is_moe_layer", layers, false, true) end
+  if listed then return listed_dense(c, "moe_layer_freq", layers, 0, 1) end
+  if every == 1 then return first end
+  local found = {}
+  for i = 0, layers - 1 do
+    if i < first or i % every ~= 0 then table.insert(found, i + 1) end
+  end
+  return found
+end
+
+--- DeepSeek's experts, and those named like them: shared ones as wide as routed ones; layer i (from 0) has experts if
+--- i >= first_k_dense_replace and i is a multiple of moe_layer_freq, or by a list of the layers' kinds.
+---@param names string  spellings of the number of routed experts
+---@param layers integer
+---@param defaults table?  the class's: { count, top_k, ffn, shared, dense }, each optional
+function parts.deepseek_experts(c, names, layers, defaults)
+  local d = defaults or {}
+  local top_k = c:count("num_experts_per_tok|experts_per_token|num_experts_per_token", d.top_k)
+  local e = { count = c:count(names, d.count), top_k = top_k, ffn = c:count("moe_intermediate_size", d.ffn) }
+  e.shared = c:count("n_shared_experts|num_shared_experts", d.shared or 0, 0)
+  limit_groups(c, e)
+  e.dense_layers = parts.dense_layers(c, layers, d.dense)
   return e
 end
 

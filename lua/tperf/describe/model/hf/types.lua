@@ -140,7 +140,9 @@ local function qwen_experts(c, m)
   return m
 end
 
+-- Files of the first revision say what the class does anyway.
 function types.qwen2_moe(c)
+  parts.only(c, { expert_interval = 1, shared_expert_gate = true })
   local m = qwen_experts(c, types.qwen2(c))
   m.biases.qkv = c:flag("qkv_bias", true)
   m.experts.shared, m.experts.shared_ffn = 1, c:count "shared_expert_intermediate_size"
@@ -263,6 +265,7 @@ end
 
 for _, more in ipairs {
   "latent", "gemma", "dense", "plain", "images", "recurrent", "hybrids", "encoders", "t5", "mixtures",
+  "lfm2", "nemotron_nas",
 } do
   for name, describe in next, (require("tperf.describe.model.hf." .. more)) do types[name] = describe end
 end
