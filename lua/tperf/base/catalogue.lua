@@ -241,11 +241,12 @@ local function class_of(what, methods)
 end
 
 -- Objects of names, for as long as their files stay as they are.
-local function sharing(construct)
+local function sharing(construct, depends)
   local known = {}
   return function(value)
     if type(value) ~= "string" then return (construct(value)) end
-    local one = known[value]
+    local key = depends and value .. "\0" .. depends() or value
+    local one = known[key]
     if one then
       local moment, size, number = stamp(one.path)
       if moment == one.moment and size == one.size and number == one.number then
@@ -256,7 +257,7 @@ local function sharing(construct)
     one = {}
     one.object, one.path = construct(value)
     one.moment, one.size, one.number = stamp(one.path)
-    known[value] = one
+    known[key] = one
     return one.object
   end
 end
@@ -268,6 +269,7 @@ end
 --- merged(content, changes), run before the check of a changed copy's content: drops what the changes make untrue;
 --- finish(object) -> message, path of what is wrong;
 --- seal(object), run for each object that a question gets;
+--- depends() -> a text: what else than its file decides what a name means;
 --- variant(object, keep) -> the object that stands for it in the library's own use, noted by keep.
 ---@return fun(value: string|table): table
 function catalogue.constructor(options)
@@ -318,7 +320,7 @@ function catalogue.constructor(options)
   end
 
   class = class_of(what, methods)
-  local shared, variant = sharing(construct), options.variant
+  local shared, variant = sharing(construct, options.depends), options.variant
   local function keep(object) frozen.keep(object, class) end
   local function sealed(value)
     local object = shared(value)

@@ -71,12 +71,13 @@ return function(host, arguments)
   end
   if values.json and values.csv then return wrong(name, "--json and --csv exclude each other") end
   host.verbose(values.verbose)
-  data_files.watch(values.data)
+  data_files.watch(values.data, values.ignore, values.from ~= nil)
   outputs.check(command, values)
   if not RUNS_SCRIPTS[name] and table.concat(rest, "\n"):find(".lua", 1, true) then
     rest = require "tperf.cli.model_script".load(rest, host, command, values)
   end
   local status, message = run(name, command, values, rest, host)
+  if status ~= false and not RUNS_SCRIPTS[name] then data_files.tell() end
   if status == false then return wrong(name, message) end
   if not (RUNS_SCRIPTS[name] or HAS_DATABASE[name]) then host.close_nothing() end
   return status or 0

@@ -12,7 +12,8 @@ config.__index = config
 ---@return table reader
 function config.new(fields, where, positions, path)
   return setmetatable({
-    fields = fields, where = where, positions = positions or {}, path = path, understood = {},
+    fields = fields, where = where, positions = positions or {}, path = path, understood = {}, ignored = {},
+    assumed = {},
   }, config)
 end
 
@@ -34,27 +35,64 @@ function config:fail(key, format, ...)
   check.fail("%s: %s%s", place, key and '"' .. key .. '" ' or "", format:format(...))
 end
 
--- The value and spelling of the first key present: the plain key, then the class's alias, then the old name.
+--- Values that hold for keys that the file lacks, by their first spelling: those of the program's own class.
+---@param values table<string, any>?
+function config:assume(values) self.defaults = values end
+
+-- The value and spelling of the first key present: the plain key, then the class's alias, then the old name; else the
+-- class's default, which is noted.
 local function find(self, keys)
   local found, spelling
   for key in (keys .. "|"):gmatch "(.-)|" do
     local value = rawget(self.fields, key)
     self.understood[key] = true
+    if value ~= nil then self.ignored[key] = nil end
     if found == nil and value ~= nil and type(value) ~= "userdata" then found, spelling = value, key end
+  end
+  if found == nil and self.defaults then
+    for key in (keys .. "|"):gmatch "(.-)|" do
+      local value = self.defaults[key]
+      if value ~= nil then
+        self.assumed[key] = value
+        return value, key
+      end
+    end
   end
   return found, spelling or keys:match "^[^|]+"
 end
 
 --- Ignores keys, whatever their values.
 ---@param keys string  "head_dim|num_key_value_heads"
-function config:ignore(keys)
-  find(self, keys)
+---@param why string?  they change neither counts nor cost
+function config:ignore(keys, why)
+  for key in (keys .. "|"):gmatch "(.-)|" do
+    if not self.understood[key] then self.ignored[key] = why or "it changes neither counts nor cost" end
+    self.understood[key] = true
+  end
 end
 
 -- Whether a value turns the feature off that its key names.
 local function is_absent(value)
   local kind = type(value)
   return kind == "userdata" or value == false or value == 0 or value == "" or kind == "table" and next(value) == nil
+end
+
+--- What became of the file's keys so far, each with its path in the file.
+---@return table  read: names; assumed: { name, value } of class defaults; ignored: { name, why }; all sorted
+function config:account()
+  local record, prefix = { read = {}, assumed = {}, ignored = {} }, self.path and self.path .. "." or ""
+  for _, key in ipairs(check.names(self.understood)) do
+    local here = self.fields[key] ~= nil
+    if here and self.ignored[key] then
+      table.insert(record.ignored, { name = prefix .. key, why = self.ignored[key] })
+    elseif here then
+      table.insert(record.read, prefix .. key)
+    end
+  end
+  for _, key in ipairs(check.names(self.assumed)) do
+    table.insert(record.assumed, { name = prefix .. key, value = self.assumed[key], why = "the class's default" })
+  end
+  return record
 end
 
 --- The keys that have a value and were never read, sorted; and the keys that were read.

@@ -1,4 +1,6 @@
---- The data files of an answer that tperf does not ship: where they come from, and that the answer says so.
+--- The data files of an answer that tperf does not ship: where they come from, and that the answer says so; and what
+--- became of the fields of config.json files among them.
+local account = require "tperf.describe.model.hf.account"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local roots = require "tperf.base.roots"
@@ -17,8 +19,15 @@ end
 
 --- Takes data from this folder first, if any, and names on standard error each data file that is used and that tperf
 --- does not ship.
----@param folder string?  of --data
-function data_files.watch(folder)
+---@param folder string?    of --data
+---@param ignored string[]?  names of --ignore
+---@param from boolean  a launch file is read, whose options have plain names: fields of models' files are model.NAME
+function data_files.watch(folder, ignored, from)
+  local fields = {}
+  for _, name in ipairs(ignored or {}) do
+    if not from or name:find "^model%." then fields[#fields + 1] = name end
+  end
+  account.ignore(fields)
   if folder then
     check_folder(folder)
     roots.prefer(folder)
@@ -27,6 +36,51 @@ function data_files.watch(folder)
     local note = ("tperf: uses \"%s\", which tperf does not ship\n"):format(wording.visible(path)) -- all of it
     if core.ranks.self == 0 then io.stderr:write(note) end
   end)
+end
+
+-- Adds what became of the fields of files to a record, or makes one.
+local function joined(record)
+  local sum
+  for _, path in ipairs(roots.used()) do
+    local own = account.of(path)
+    if own then
+      sum = sum or { read = {}, assumed = {}, ignored = {} }
+      for name, list in pairs(sum) do table.move(own[name], 1, #own[name], #list + 1, list) end
+    end
+  end
+  if not (sum and record) then return sum or record end
+  local both = {}
+  for name, list in pairs(sum) do
+    both[name] = table.move(record[name], 1, #record[name], 1, {})
+    table.move(list, 1, #list, #both[name] + 1, both[name])
+  end
+  return both
+end
+
+--- Sets `understood` of rows that are to be printed as JSON: what became of a launch file's options and of the fields
+--- of models' files.
+---@param rows table[]
+---@param launch table?  that of the launch file
+---@return boolean whether there is anything to say
+function data_files.understood(rows, launch)
+  local record = joined(launch)
+  for _, row in ipairs(rows) do
+    if record then rawset(row, "understood", record) end
+  end
+  return record ~= nil
+end
+
+--- Says on standard error what was assumed of models' files, and what is left out; raises if --ignore names a field
+--- that no file has.
+function data_files.tell()
+  account.check(roots.used())
+  local record = joined()
+  for _, one in ipairs(record and record.assumed or {}) do
+    io.stderr:write(("tperf: assumed %s = %s (%s)\n"):format(one.name, tostring(one.value), one.why))
+  end
+  for _, one in ipairs(record and record.ignored or {}) do
+    if one.tower or one.forced then io.stderr:write(("tperf: without %s (%s)\n"):format(one.name, one.why)) end
+  end
 end
 
 --- Writes their names into an object that is to be printed as JSON, as `data_files`.

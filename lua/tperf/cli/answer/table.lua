@@ -12,7 +12,7 @@ local tell_calibration = require "tperf.cli.answer.calibration"
 ---@param columns tperf.Column[]  with usual, wide and wrap, and csv: only --csv prints it
 return function(values, rows, columns)
   if values.json then
-    for _, row in ipairs(rows) do row.understood = row.understood or values.understood end -- of --from
+    data_files.understood(rows, values.understood)
     return io.stdout:write(report.json(data_files.name(rows)))
   end
   local wanted = shown.columns(rows, columns, values.csv, values.wide)

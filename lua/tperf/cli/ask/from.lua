@@ -13,7 +13,8 @@ from.options = {
   { long = "stack", value = "NAME", help = "the stack that the file is for (default: recognised)" },
   { long = "set", value = "PATH=VALUE,...", kind = "list",
     help = "change model.FIELD, system.FIELD ...; or fill a gap in the file" },
-  { long = "ignore", value = "NAME,...", kind = "list", help = "options of the file to ignore" },
+  { long = "ignore", value = "NAME,...", kind = "list",
+    help = "go on without these options of it, or fields of config.json" },
 }
 
 local function shown(value)
@@ -134,6 +135,15 @@ function from.serves(values)
   return launch and launch.kind == "serving" or false
 end
 
+-- The names of --ignore that are options of the launch file: others are fields of the model's, model.FIELD.
+local function ignored_options(names)
+  local own = {}
+  for _, name in ipairs(names or {}) do
+    if not name:find "^model%." then own[#own + 1] = name end
+  end
+  return own[1] and own or nil
+end
+
 local OTHERS <const> = { train = "serve", search = "serve", serve = "train", infer = "train" }
 
 --- Fills in values and arguments of a command from the file of --from, except those given on the command line, and
@@ -145,14 +155,14 @@ local OTHERS <const> = { train = "serve", search = "serve", serve = "train", inf
 ---@return string? message  if the options are wrong
 function from.fill(values, arguments, how)
   if not values.from then
-    if values.ignore or values.stack then return "--ignore and --stack go with --from" end
+    if values.stack then return "--stack goes with --from" end
     return settings.apply(values, arguments)
   end
   local launch, given = launch_of(values)
   if not launch then return given end
   local asked, left_out = require "tperf".import.arguments(launch, {
     vocab = given.vocab, micro_batch = given.micro_batch, global_batch = given.global_batch, seq = given.seq,
-    model = arguments[1], acceptance = values.acceptance, ignore = values.ignore,
+    model = arguments[1], acceptance = values.acceptance, ignore = ignored_options(values.ignore),
     drafts = how == "serve" and "--acceptance says how many drafts count" or nil,
   })
   local serves = launch.kind == "serving"

@@ -1,5 +1,6 @@
 --- tperf.model: the network being trained or served: models/*.yaml, a Hugging Face config.json or a table.
 -- The fields of a description are in tperf/describe/model/description.lua.
+local account = require "tperf.describe.model.hf.account"
 local captured = require "tperf.describe.captured"
 local check = require "tperf.base.check"
 local catalogue = require "tperf.base.catalogue"
@@ -63,5 +64,5 @@ end
 return catalogue.constructor {
   what = "tperf.model", kind = "models", schema = description.schema, methods = methods,
   derived = description.derived, finish = description.disagreement, import = import,
-  variant = captured.variant,
+  variant = captured.variant, depends = account.key,
 }

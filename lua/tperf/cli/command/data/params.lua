@@ -143,7 +143,9 @@ Multi-token prediction modules are not in the total.
 several GPUs of an axis does, the modes that they have ops for, and whether a decode step's
 counts change with the context; then where blocks and description disagree.]],
   options = options.join({ { long = "groups", help = "by group of equal layers" },
-    { long = "check", help = "what the blocks say, beside the description" }, settings.option }, options.formats),
+    { long = "check", help = "what the blocks say, beside the description" }, settings.option,
+    { long = "ignore", value = "NAME,...", kind = "list", help = "go on without these fields of config.json" },
+  }, options.formats),
   run = function(values, arguments)
     if not arguments[1] then return false, "MODEL is missing" end
     if arguments[2] then return false, "params takes one MODEL" end
@@ -154,7 +156,12 @@ counts change with the context; then where blocks and description disagree.]],
     if values.check then return print_checked(m, values) end
     local p = m:parameters()
     local rows, columns = (values.groups and by_group or by_component)(p, not values.groups and bytes_of(m) or nil)
-    if values.json then return io.write(report.json(data_files.name(rows, columns))) and 0 end
+    if values.json then
+      local last = p.mtp > 0 and not values.groups and #rows - 1 or #rows -- the total, or the last group
+      data_files.name(rows, columns)
+      if data_files.understood { rows[last] } then columns[#columns + 1] = "understood" end
+      return io.write(report.json(rows, columns)) and 0
+    end
     if values.csv then return io.write(report.csv(rows, columns)) and 0 end
     report.print(rows, columns)
   end,

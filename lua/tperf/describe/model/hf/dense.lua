@@ -116,12 +116,16 @@ function types.seed_oss(c)
   return m
 end
 
--- One layer in four has no rotation, which costs next to nothing.
+-- One layer in four has no rotation, which costs next to nothing; a window, if there is any, is in these layers.
 function types.smollm3(c)
   local m = llama(c)
-  c:ignore "no_rope_layers|no_rope_layer_interval"
+  local listed, every = c:table "no_rope_layers", c:count("no_rope_layer_interval", 4)
   m.tied_embeddings = tied(c, true)
-  parts.optional_window(c, m)
+  parts.optional_window(c, m, function(i)
+    local rotates = listed and listed[i + 1]
+    if rotates == nil then return (i + 1) % every == 0 end
+    return rotates == 0 or rotates == false
+  end)
   return m
 end
 

@@ -1,9 +1,11 @@
 --- A Hugging Face config.json as a model: the text model's description in tperf's own names.
 -- The architectures are in hf/types.lua.
+local account = require "tperf.describe.model.hf.account"
 local lazy = require "tperf.base.lazy"
 local check = require "tperf.base.check"
 local config = lazy.module "tperf.input.config"
 local classes = lazy.module "tperf.describe.model.hf.classes"
+local class_defaults = lazy.module "tperf.describe.model.hf.defaults"
 local harmless = lazy.module "tperf.describe.model.hf.harmless"
 local hf_stored = lazy.module "tperf.describe.model.hf.stored"
 local types = lazy.module "tperf.describe.model.hf.types"
@@ -54,6 +56,8 @@ local function type_of(c)
   local said = c:text("model_type", false) or c:text("_class_name", false)
   if said then return said end
   if (c:table "architectures" or {})[1] == "MiniCPMForCausalLM" then return "minicpm" end -- files without a model_type
+  local around = c.outer and class_defaults.text_types[c.outer:text("model_type", "")]
+  if around then return around end
   return c:has "ssm_cfg" and "mamba_ssm" or c:text "model_type"
 end
 
@@ -81,8 +85,41 @@ local function refuse_unread(c, model_type)
   if not first then return end
   local others = #left > 1 and (", as are %s"):format(table.concat(left, ", ", 2)) or ""
   c:fail(first, "= %s is not known of model_type %s%s%s: it may change what the model computes; set it to null where "
-    .. "it does not, or describe the model in tperf's own format (docs/architectures.md)", check.show(fields[first]),
-    check.show(model_type), check.suggest(first, understood), others)
+    .. "it does not, or describe the model in tperf's own format (docs/architectures.md); --ignore %s goes on without",
+    check.show(fields[first]), check.show(model_type), check.suggest(first, understood), others,
+    table.concat(left, ","))
+end
+
+local OF_TOWERS <const> = "the towers of a model around the text model are left out"
+local OF_WHOLE <const> = "it is of the model around the text model"
+
+-- What became of the fields of a text model and of what is around it: see account.lua.
+local function note(c, path, gone)
+  local record = c:account()
+  for key, value in next, c.fields do
+    if not c.understood[key] then
+      local why = harmless(key) or is_usual(key, value) and "it is the usual value" or "it is off or empty"
+      table.insert(record.ignored, { name = c.path and c.path .. "." .. key or key, why = why })
+    end
+  end
+  local outer, inner = c.outer, c
+  while outer do
+    local around = outer:account()
+    for _, name in ipairs { "read", "assumed" } do
+      table.move(around[name], 1, #around[name], #record[name] + 1, record[name])
+    end
+    for key, value in next, outer.fields do
+      if not outer.understood[key] and value ~= inner.fields then
+        local tower = type(value) == "table" and key:find "_config$" and next(value) ~= nil
+        local why = tower and OF_TOWERS or harmless(key) or OF_WHOLE
+        table.insert(record.ignored, { name = outer.path and outer.path .. "." .. key or key, why = why,
+          tower = tower or nil })
+      end
+    end
+    outer, inner = outer.outer, outer
+  end
+  table.sort(record.ignored, function(a, b) return a.name < b.name end)
+  account.note(path, record, gone)
 end
 
 -- The checkpoint's own name, else the file's folder (…/Mixtral-8x7B/config.json), else the file's name.
@@ -110,6 +147,25 @@ local function drops_nothing(c)
   return said
 end
 
+-- Kinds of rotation by which a context is a factor times the length that training began with, as vLLM derives it
+-- (config/model.py, _get_and_verify_max_len).
+local LENGTHENED <const> = { yarn = true, linear = true, dynamic = true }
+
+-- YaRN and the like lengthen the context, unless the file's length is the longer one already. Gemma 3's is.
+local function lengthen(c, m)
+  local kind, factor, original
+  for _, key in ipairs { "rope_scaling", "rope_parameters" } do
+    local r = c:has(key) and c:table(key) or {}
+    kind, factor = kind or r.rope_type or r.type, factor or r.factor
+    original = original or r.original_max_position_embeddings
+  end
+  if not LENGTHENED[kind] or type(factor) ~= "number" or factor ~= factor or factor <= 1 or not m.seq then return end
+  if (c.fields.model_type or ""):find "^gemma3" then return end
+  local length = math.tointeger(original) or m.seq
+  local context = factor <= 1 << 20 and length <= 1 << 31 and math.floor(factor * length) or m.seq
+  if context > m.seq and not m.unbounded then m.context = math.min(context, 1 << 31) end
+end
+
 -- The text model of a file that has others, for images or sound, too; of Qwen's Omni files the thinker's.
 local function text_of(c)
   c = c:nested "thinker_config" or c
@@ -124,12 +180,14 @@ end
 ---@return table description
 function hf.describe(fields, path, positions)
   if type(fields) ~= "table" then check.fail("%s: a map of configuration keys is needed", path) end
-  local c = config.new(fields, path, positions)
-  c = text_of(c)
+  local left, gone = account.without(fields)
+  local c = text_of(config.new(left, path, positions))
   local model_type = type_of(c)
   local describe = types[model_type]
   if not describe then unknown(c, model_type) end
+  if c.outer then c:assume(class_defaults.fields[model_type]) end
   local m = describe(c)
+  lengthen(c, m)
   classes.set(c, m)
   if m.dropout == nil and drops_nothing(c) then m.dropout = false end
   refuse_unread(c, model_type)
@@ -141,6 +199,7 @@ function hf.describe(fields, path, positions)
   m.family = model_type
   m.source = path
   m.stored = hf_stored.of(c, m, path)
+  note(c, path, gone)
   return m
 end
 

@@ -141,12 +141,20 @@ function parts.window(c, m, size_key, default, longer)
   if pattern:find("w", 1, true) then m.window = { size = size, pattern = pattern } end
 end
 
---- A window that is off unless use_sliding_window is true, and then skips the first layers (Qwen, SmolLM3).
-function parts.optional_window(c, m)
+--- A window that is off unless use_sliding_window is true, and then skips the first layers (Qwen).
+---@param has (fun(i: integer): boolean)?  which layers have it, from 0; default: those from max_window_layers on
+function parts.optional_window(c, m, has)
   c:ignore "sliding_window|max_window_layers"
-  if not c:flag("use_sliding_window", false) then return end
-  local from = c:count("max_window_layers", 0, 0)
-  parts.window(c, m, "sliding_window", function(i) return i >= from end)
+  local from = c:count("max_window_layers", 28, 0)
+  if c:flag("use_sliding_window", false) then
+    parts.window(c, m, "sliding_window", has or function(i) return i >= from end)
+  elseif c:table "layer_types" then
+    for i, kind in ipairs(c:table "layer_types") do
+      if kind ~= "full_attention" then
+        c:fail("layer_types", "[%d] = %s goes with use_sliding_window = true", i, check.show(kind))
+      end
+    end
+  end
 end
 
 --- Routed experts of width ffn.

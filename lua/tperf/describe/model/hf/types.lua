@@ -201,7 +201,7 @@ function types.llama4_text(c)
   m.experts = experts(c, "num_local_experts", m.ffn)
   m.experts.every = c:count("interleave_moe_layer_step", 1)
   m.experts.shared = 1
-  m.ffn = c:count "intermediate_size_mlp"
+  m.ffn = c:count("intermediate_size_mlp", 16384)
   c:ignore "use_qk_norm" -- no weights, and a pass over data that the rotation reads anyway
   check_moe_layers(c, m)
   local rotated, every = c:table "no_rope_layers", c:count("no_rope_layer_interval", 4)

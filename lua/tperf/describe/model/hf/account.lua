@@ -1,0 +1,83 @@
+--- What became of the fields of config.json files: read, assumed where the file says nothing, or ignored, each for a
+--- reason; and the fields that somebody asks to ignore although they are not understood.
+local check = require "tperf.base.check"
+
+local account = {}
+
+local FORCED <const> = "not in the prediction: --ignore"
+
+local forced, words = {}, "" -- names of --ignore, as fields and as given; all of them in one word
+local records = {} -- path -> { read, assumed, ignored }
+
+--- Ignores fields of these names in the files that are read from now on, whatever they mean.
+---@param names string[]?  "expert_interval"; "model.expert_interval" is the same
+function account.ignore(names)
+  forced = {}
+  for _, name in ipairs(names or {}) do forced[name:gsub("^model%.", "")] = name end
+  words = table.concat(check.names(forced), " ")
+end
+
+--- A text that differs for other fields to be ignored: what was read before is read anew.
+---@return string
+function account.key() return words end
+
+--- Raises if none of these files had a field that was to be ignored.
+---@param paths string[]
+function account.check(paths)
+  local met = {}
+  for _, path in ipairs(paths) do
+    for _, one in ipairs(records[path] and records[path].ignored or {}) do
+      if one.forced then met[one.name:match "[^.]*$"] = true end
+    end
+  end
+  for _, name in ipairs(check.names(forced)) do
+    if not met[name] then
+      check.fail("--ignore %s: no config.json of a model that was read has such a field", forced[name])
+    end
+  end
+end
+
+-- The maps in a file that may describe a text model.
+local NESTED <const> = { "thinker_config", "text_config", "llm_config" }
+
+local function copy_of(fields)
+  local copy = setmetatable({}, getmetatable(fields))
+  for name, value in next, fields do copy[name] = value end
+  return copy
+end
+
+--- A file's fields without those that are to be ignored, and the names of these.
+---@param fields table
+---@return table fields, string[] names
+function account.without(fields)
+  if not next(forced) then return fields, {} end
+  local left, names = copy_of(fields), {}
+  for name in next, forced do
+    if left[name] ~= nil then left[name], names[#names + 1] = nil, name end
+  end
+  for _, key in ipairs(NESTED) do
+    if type(left[key]) == "table" then
+      local inner, gone = account.without(left[key])
+      left[key] = inner
+      for _, name in ipairs(gone) do names[#names + 1] = key .. "." .. name end
+    end
+  end
+  table.sort(names)
+  return left, names
+end
+
+--- Notes what became of a file's fields.
+---@param path string
+---@param record table    { read = names, assumed = { { name, value, why } … }, ignored = { { name, why } … } }
+---@param names string[]  those of account.without
+function account.note(path, record, names)
+  for _, name in ipairs(names) do table.insert(record.ignored, { name = name, why = FORCED, forced = true }) end
+  records[path] = record
+end
+
+--- What became of the fields of the file at this path; nil: it is no config.json that was read.
+---@param path string
+---@return table?
+function account.of(path) return records[path] end
+
+return account
