@@ -155,13 +155,20 @@ local function place(origin, path, is_key)
   return string.format("%s:%d:%d: ", origin.path, at[key + 1], at[key + 2])
 end
 
-local function open(what, kind, name)
+local function open(what, kind, name, elsewhere, remedy_of)
   if name:find "%.lua$" then
     check.fail("%s: %s is Lua, and data files are YAML or JSON: take what it returns, with dofile(%s)", what,
       check.show(name), check.show(name))
   end
   local path, message = catalogue.find(kind, name)
-  if not path then check.fail("%s: %s", what, message) end
+  if not path and elsewhere then
+    local content, origin = elsewhere(name)
+    if content then
+      roots.use(origin.path)
+      return content, origin
+    end
+  end
+  if not path then check.fail("%s: %s%s", what, message, remedy_of and remedy_of(name) or "") end
   local content, positions = catalogue.read(path)
   if content == nil then check.fail("%s: %s", what, positions) end
   roots.use(path)
@@ -270,6 +277,7 @@ end
 --- finish(object) -> message, path of what is wrong;
 --- seal(object), run for each object that a question gets;
 --- depends() -> a text: what else than its file decides what a name means;
+--- elsewhere(name) -> content, origin of a name that the catalogue lacks; remedy(name) -> what its error says besides;
 --- variant(object, keep) -> the object that stands for it in the library's own use, noted by keep.
 ---@return fun(value: string|table): table
 function catalogue.constructor(options)
@@ -308,7 +316,7 @@ function catalogue.constructor(options)
     value = frozen.plain(value)
     if frozen.is(value, class) then return value end
     if type(value) == "string" then
-      value, origin = open(what, options.kind, value)
+      value, origin = open(what, options.kind, value, options.elsewhere, options.remedy)
     elseif type(value) ~= "table" then
       check.fail("%s needs a name, a path or a table, got %s", what, check.show(value))
     end

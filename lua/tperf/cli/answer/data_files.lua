@@ -40,7 +40,8 @@ end
 
 -- Adds what became of the fields of files to a record, or makes one.
 local function joined(record)
-  local sum
+  local named = account.named()
+  local sum = named[1] and { read = {}, assumed = table.move(named, 1, #named, 1, {}), ignored = {} }
   for _, path in ipairs(roots.used()) do
     local own = account.of(path)
     if own then
@@ -48,7 +49,7 @@ local function joined(record)
       for name, list in pairs(sum) do table.move(own[name], 1, #own[name], #list + 1, list) end
     end
   end
-  if not (sum and record) then return sum or record end
+  if not (sum and record) then return sum or record or nil end
   local both = {}
   for name, list in pairs(sum) do
     both[name] = table.move(record[name], 1, #record[name], 1, {})

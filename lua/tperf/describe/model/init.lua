@@ -9,6 +9,7 @@ local groups = require "tperf.describe.model.groups"
 local parameters = require "tperf.describe.model.parameters"
 local flops = require "tperf.describe.model.flops"
 local hf = require "tperf.describe.model.hf"
+local hub = require "tperf.describe.model.hub"
 
 ---@class tperf.model a checked description; fields are those of tperf.model { … }
 local methods = {}
@@ -56,13 +57,14 @@ local function import(content, origin)
   }
 end
 
---- A model: models/NAME.yaml, a file of that format, a Hugging Face config.json or its folder, or a table of the
--- same fields.
+--- A model: models/NAME.yaml, a file of that format, a Hugging Face config.json or its folder, a name of the Hugging
+-- Face Hub ("Qwen/Qwen3-32B-FP8") whose sizes one of these models has or whose config.json its local cache has, or a
+-- table of the same fields.
 -- model:with { … } returns a changed copy; see also model:groups(), model:parameters() and model:flops_per_token().
 ---@param value string|table
 ---@return tperf.model
 return catalogue.constructor {
   what = "tperf.model", kind = "models", schema = description.schema, methods = methods,
   derived = description.derived, finish = description.disagreement, import = import,
-  variant = captured.variant, depends = account.key,
+  variant = captured.variant, depends = account.key, elsewhere = hub.find, remedy = hub.remedy,
 }

@@ -176,7 +176,9 @@ function launch.read(arguments)
   r.without_use = without_use(variables, texts)
   table.move(notes, 1, #notes, #r.assumed + 1, r.assumed)
   local stored = r.kind == "serving" and not r.quantization and checkpoints.quantization(r.model_name)
-  if stored then r.assumed[#r.assumed + 1] = ("quantization %s, as the name %s says"):format(stored, r.model_name) end
+  if stored and stored ~= "unknown" then
+    r.assumed[#r.assumed + 1] = ("quantization %s, as the name %s says"):format(stored, r.model_name)
+  end
   return r
 end
 

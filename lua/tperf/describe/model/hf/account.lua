@@ -8,18 +8,19 @@ local FORCED <const> = "not in the prediction: --ignore"
 
 local forced, words = {}, "" -- names of --ignore, as fields and as given; all of them in one word
 local records = {} -- path -> { read, assumed, ignored }
+local named, generation = {}, 0 -- what names of models made assume since account.ignore; how often that was called
 
 --- Ignores fields of these names in the files that are read from now on, whatever they mean.
 ---@param names string[]?  "expert_interval"; "model.expert_interval" is the same
 function account.ignore(names)
-  forced = {}
+  forced, named, generation = {}, {}, generation + 1
   for _, name in ipairs(names or {}) do forced[name:gsub("^model%.", "")] = name end
   words = table.concat(check.names(forced), " ")
 end
 
 --- A text that differs for other fields to be ignored: what was read before is read anew.
 ---@return string
-function account.key() return words end
+function account.key() return ("%d %s"):format(generation, words) end
 
 --- Raises if none of these files had a field that was to be ignored.
 ---@param paths string[]
@@ -74,6 +75,13 @@ function account.note(path, record, names)
   for _, name in ipairs(names) do table.insert(record.ignored, { name = name, why = FORCED, forced = true }) end
   records[path] = record
 end
+
+--- Notes what the name of a model made assume.
+function account.assume(name, value, why) named[#named + 1] = { name = name, value = value, why = why } end
+
+--- What names of models made assume since the last account.ignore.
+---@return table[]
+function account.named() return named end
 
 --- What became of the fields of the file at this path; nil: it is no config.json that was read.
 ---@param path string

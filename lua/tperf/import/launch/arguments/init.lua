@@ -235,6 +235,11 @@ function arguments.of(launch, given)
   for _, name in ipairs { "micro_batch", "global_batch", "seq" } do
     whole[name] = count_of(given, name)
   end
+  local unsettled = launch.kind == "serving" and not QUANTIZED[launch.quantization] and not given.model
+  if unsettled and checkpoints.quantization(launch.model_name) == "unknown" then
+    check.fail("the launch serves %s, whose name says that its weights have fewer bits, but not in which format: name "
+      .. "the MODEL, and weight_dtype or precision", check.show(launch.model_name))
+  end
   local model = given.model or flavors.model(launch.model_name, launch.model_size)
     or checkpoints.model(launch.model_name, launch.model_size)
     or described(launch.model, whole.seq, given)
