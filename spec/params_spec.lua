@@ -32,9 +32,10 @@ describe("tperf params", function()
   it("reads a Hugging Face configuration and prints JSON and CSV", function()
     local path = "spec/data/hf/llama-3.1-8b.json"
     local json = program.ask("tperf params --json " .. path).out
-    assert.matches('"total", "parameters": 8030261248, "share": 1, "active": 8030261248, "data_files": ["' .. path,
-      json, 1, true)
-    assert.matches("\ntotal,8030261248,1,8030261248\n", program.ask("tperf params --csv " .. path).out, 1, true)
+    assert.matches('"total", "parameters": 8030261248, "share": 1, "active": 8030261248, "bytes": 16060522496, '
+      .. '"data_files": ["' .. path, json, 1, true)
+    assert.matches("\ntotal,8030261248,1,8030261248,16060522496\n", program.ask("tperf params --csv " .. path).out, 1,
+      true)
   end)
 
   it("refuses unknown models and invalid arguments", function()

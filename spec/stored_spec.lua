@@ -106,8 +106,10 @@ describe("a checkpoint's weights", function()
         "by 'fp8 without model.layers.0.mlp.experts.3'" },
       { '{"quant_method": "fp8", "rotation": "hadamard"}', [[by 'fp8 with field 'rotation'']] },
       { '{"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": {"+:.*down.*": {"bits": 8}}}',
-        "by 'gptq with field 'dynamic' for +:.*down.*'" },
-      { '{"bits": 4, "group_size": 64}', "by 'MLX's groups'" },
+        "by 'gptq without layers.0.mlp.experts.0.down_proj'" },
+      { '{"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": {"?:.*down.*": {"bits": 8}}}',
+        "by 'gptq with field 'dynamic' for ?:.*down.*'" },
+      { '{"bits": 4, "group_size": 64, "mode": "curved"}', "by 'MLX's groups'" },
       { '{"quant_method": "compressed-tensors", "ignore": ["re:(?<=a)b"], "config_groups": {"a": {"weights": '
         .. '{"num_bits": 8, "type": "float"}}}}', "without re:(?<=a)b'" },
     } do

@@ -1,10 +1,13 @@
+local account = require "tperf.describe.model.hf.account"
+local catalogue = require "tperf.base.catalogue"
 local check = require "tperf.base.check"
 local data_files = require "tperf.cli.answer.data_files"
-local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
+local model = catalogue.shared(require "tperf.describe.model")
 local options = require "tperf.input.options"
 local report = require "tperf.report"
 local settings = require "tperf.cli.ask.settings"
 local stored = require "tperf.describe.stored"
+local tensors = require "tperf.describe.model.hf.stored.tensors"
 
 -- In the order in which a token passes through them.
 local components = { "embedding", "positions", "patches", "conditioning", "projections", "modulation", "attention",
@@ -35,11 +38,32 @@ local function in_order(p)
   return list
 end
 
--- bytes: per weight of each part, if the checkpoint's formats are known
-local function by_component(p, bytes)
+-- A function that gives the stored bytes of a component, of a checkpoint whose tensors are known one by one.
+local function of_tensors(m, rows, rules)
+  local bytes, weights = {}, {}
+  for _, one in ipairs(rows) do
+    local name = one.part ~= "recurrent" and one.part or m.delta and "delta" or "mamba"
+    bytes[name] = (bytes[name] or 0) + one.bytes
+    weights[name] = (weights[name] or 0) + one.count * one.rows * one.columns
+  end
+  for name, format in pairs { head = rules.head, embedding = rules.tables } do
+    if m.vocab and not m.embedding_width then
+      weights[name] = m.vocab * m.hidden
+      bytes[name] = tensors.bytes(format, m.hidden, m.vocab, rules)
+    end
+  end
+  return function(name, all)
+    if all < (weights[name] or 0) then return all * rules.wide end -- a tied head's bias
+    return (bytes[name] or 0) + (all - (weights[name] or 0)) * rules.wide
+  end
+end
+
+-- size(name, parameters): bytes of a component, if the checkpoint's formats are known
+local function by_component(p, size)
+  local bytes = size ~= nil
   local rows, held = {}, bytes and 0
   local function add(name, all, met)
-    local own = bytes and bytes_in(p, name, all, bytes)
+    local own = bytes and size(name, all)
     held = own and held + own
     rows[#rows + 1] = { component = name, parameters = all, share = all / p.total, active = met, bytes = own }
   end
@@ -52,17 +76,52 @@ local function by_component(p, bytes)
   -- Not part of the total, as published counts exclude them: used only in training or to draft tokens.
   if p.mtp > 0 then rows[#rows + 1] = { component = "multi_token_prediction", parameters = p.mtp } end
   return rows, { "component", count, { key = "share", unit = "%" }, active,
-    bytes and { key = "bytes", title = "stored", unit = "bytes" } }
+    bytes and { key = "bytes", title = "stored", unit = "bytes" } or nil }
 end
 
--- Bytes per weight by part; nil for models that state no format, and, with a message, for those whose is not known.
-local function bytes_of(m)
+-- A function for the bytes of components; nil for models that state no format, and, with a message, for those whose is
+-- not known.
+local function sizes_of(m, p)
+  local rows, rules = account.tensors(m)
+  if rows then return of_tensors(m, rows, rules) end
   local bytes = m.stored and stored.bytes(m.stored)
   if m.stored and not bytes then
     io.stderr:write(("tperf: the weights are stored by '%s', which is not known: their bytes are left out\n"):format(
       m.stored.method))
   end
-  return bytes
+  return bytes and function(name, all) return bytes_in(p, name, all, bytes) end or nil
+end
+
+-- What the checkpoint's index of files says that its tensors take; nil: there is none beside config.json.
+local function indexed(m)
+  local folder = m.source and m.source:match "^(.*/)config%.json$"
+  local path = folder and folder .. "model.safetensors.index.json"
+  local text = path and catalogue.text(path)
+  local size = text and text:match '"total_size"%s*:%s*(%d+)'
+  return math.tointeger(tonumber(size))
+end
+
+-- Compares the counted bytes with the index's, on the row of the total.
+local function compare(m, rows, columns, json)
+  local size = indexed(m)
+  for _, row in ipairs(rows) do
+    if size and row.component == "total" and row.bytes then
+      row.index_bytes = size
+      if json then columns[#columns + 1] = "index_bytes" end
+      io.stderr:write(("tperf: model.safetensors.index.json says %d bytes, %+.3f %% beside what is counted\n"):format(
+        size, 100 * (size / row.bytes - 1)))
+    end
+  end
+end
+
+local function by_tensor(m)
+  local rows, _, fault = account.tensors(m)
+  if not rows then
+    error(("--tensors: %s"):format(fault and ("%s is not understood"):format(fault)
+      or "only a config.json of layers that tperf describes says what its tensors are"), 0)
+  end
+  return rows, { "part", "tensor", { key = "rows", digits = 15 }, { key = "columns", digits = 15 }, "format",
+    { key = "count", digits = 15 }, { key = "bytes", unit = "bytes" } }
 end
 
 local function by_group(p)
@@ -137,12 +196,14 @@ return {
 MODEL is the name of a model (`tperf list models`), a YAML file, a Hugging Face config.json
 or its folder, or a Lua file that returns a model.
 Counts are exact. "active" counts what one token uses: all except the experts it is not routed to.
-"stored" is what a checkpoint takes whose file says how it is quantised.
+"stored" is what a checkpoint's tensors take, as its config.json says; if its index of files lies
+beside that, both are compared. --tensors lists the products of its layers by kind and format.
 Multi-token prediction modules are not in the total.
 --check lists the blocks: their parameters and forward FLOPs, the part of the work that one of
 several GPUs of an axis does, the modes that they have ops for, and whether a decode step's
 counts change with the context; then where blocks and description disagree.]],
   options = options.join({ { long = "groups", help = "by group of equal layers" },
+    { long = "tensors", help = "by kind of a checkpoint's products, with their formats" },
     { long = "check", help = "what the blocks say, beside the description" }, settings.option,
     { long = "ignore", value = "NAME,...", kind = "list", help = "go on without these fields of config.json" },
   }, options.formats),
@@ -155,7 +216,13 @@ counts change with the context; then where blocks and description disagree.]],
     local m = model(arguments[1])
     if values.check then return print_checked(m, values) end
     local p = m:parameters()
-    local rows, columns = (values.groups and by_group or by_component)(p, not values.groups and bytes_of(m) or nil)
+    local rows, columns
+    if values.tensors then
+      rows, columns = by_tensor(m)
+    else
+      rows, columns = (values.groups and by_group or by_component)(p, not values.groups and sizes_of(m, p) or nil)
+      compare(m, rows, columns, values.json)
+    end
     if values.json then
       local last = p.mtp > 0 and not values.groups and #rows - 1 or #rows -- the total, or the last group
       data_files.name(rows, columns)

@@ -7,6 +7,7 @@ local account = {}
 local FORCED <const> = "not in the prediction: --ignore"
 
 local forced, words = {}, "" -- names of --ignore, as fields and as given; all of them in one word
+local tensors = {} -- path -> a function that counts a checkpoint's tensors
 local records = {} -- path -> { read, assumed, ignored }
 local named, generation = {}, 0 -- what names of models made assume since account.ignore; how often that was called
 
@@ -74,6 +75,21 @@ end
 function account.note(path, record, names)
   for _, name in ipairs(names) do table.insert(record.ignored, { name = name, why = FORCED, forced = true }) end
   records[path] = record
+end
+
+--- Keeps how to count the tensors of the checkpoint that a file describes.
+---@param path string
+---@param count (fun(m: table): table[]?, table, string?)?  the rows of hf/stored/tensors.lua, the rules of sizes, and
+---   what is not understood
+function account.keep(path, count) tensors[path] = count end
+
+--- Counts the tensors of the checkpoint that a model was read from; nil: no file of such says how it is stored.
+---@param m table  a model
+---@return table[]? rows, table? rules, string? fault
+function account.tensors(m)
+  local count = m.source and tensors[m.source]
+  if not count or m.architecture then return nil end
+  return count(m)
 end
 
 --- Notes what the name of a model made assume.

@@ -5,6 +5,8 @@ local catalogue = require "tperf.base.catalogue"
 local methods = require "tperf.describe.model.hf.stored.methods"
 local modules = require "tperf.describe.model.hf.stored.modules"
 local roots = require "tperf.base.roots"
+local account = require "tperf.describe.model.hf.account"
+local tensors = require "tperf.describe.model.hf.stored.tensors"
 
 local hf_stored = {}
 
@@ -96,15 +98,41 @@ local function list_of(found)
   return list, usual
 end
 
+local WIDE <const> = { float32 = 4, float64 = 8 } -- bytes of weights that are not quantised; others: 2
+
+local function wide_of(c)
+  local dtype
+  for _, reader in ipairs { c, c.outer } do
+    if not dtype and reader:has "torch_dtype|dtype" then dtype = reader:value "torch_dtype|dtype" end
+  end
+  return WIDE[dtype] or 2
+end
+
+-- Keeps how to count the tensors of the file's checkpoint. usual, value_of: of modules.by_part; none: 16 bits.
+local function keep_tensors(c, path, dense, found, list, usual, value_of)
+  local rules = { wide = wide_of(c), index = found.index, row_scale = found.row_scale, head = found.head,
+    tables = found.tables }
+  account.keep(path, function(m)
+    local rows, fault = tensors.of(m, function(part) return modules.holders(part, dense) end, usual, value_of, rules)
+    for _, one in ipairs(rows and list or {}) do
+      if not one.matched and not modules.is_outside(one.text, m.layers) then return nil, rules, one.text end
+    end
+    return rows, rules, fault
+  end)
+end
+
 -- The values of all parts, by name; nil and a module that is not understood.
-local function formats_of(m, found, c)
+local function formats_of(m, found, c, path)
   local list, usual = list_of(found)
   if not list then return nil, usual end
-  local found_in, fault = modules.by_part(m, usual, function(name, layer)
+  local dense = (c.fields.model_type or ""):find "^gemma4" ~= nil
+  local function value_of(name, layer)
     local value, wrong = modules.value(list, name, layer)
     if value == nil and not wrong then return usual end
     return value, wrong
-  end, (c.fields.model_type or ""):find "^gemma4" ~= nil)
+  end
+  keep_tensors(c, path, dense, found, list, usual, value_of)
+  local found_in, fault = modules.by_part(m, usual, value_of, dense)
   if not found_in then return nil, fault end
   for _, one in ipairs(list) do
     if not one.matched and not modules.is_outside(one.text, m.layers) then return nil, one.text end
@@ -144,13 +172,17 @@ end
 ---@return table?
 function hf_stored.of(c, m, path)
   local q, method = settings_of(c, path)
-  if not q then return nil end
+  if not q then
+    keep_tensors(c, path, false, {}, {}, false, function() return false end)
+    return nil
+  end
+  account.keep(path, nil)
   local found = methods[method] and methods[method](q)
-  if not found or not (found.format or found.groups or found.listed) and not found.fault then
+  if not found or not (found.format or found.groups or found.listed_alone) and not found.fault then
     return { method = method }
   end
   if found.fault then return { method = ("%s with %s"):format(method, found.fault) } end
-  local by_part, unclear = formats_of(m, found, c)
+  local by_part, unclear = formats_of(m, found, c, path)
   if not by_part then return { method = ("%s without %s"):format(method, unclear) } end
   local record = record_of(method, by_part)
   if record then record.cache = found.cache end

@@ -6,8 +6,10 @@
 --   products  the dtype in which products multiply, if it is not the format's
 --   ignore    modules that stay in 16 bits
 --   groups    { { targets, format, products } … } in place of one format for all
---   listed    module -> format, of the only modules that are quantised
+--   listed    modules with formats of their own; listed_alone: no others are quantised
 --   cache     the dtype that the file has scales for
+--   head      the format of the output table, if it is quantised; tables: of the input table, too
+--   index, row_scale   bytes for each feature of a product's input (GPTQ's g_idx) and output
 local methods = {}
 
 local function is_block(size) return type(size) == "table" and size[1] == 128 and size[2] == 128 end
@@ -121,7 +123,7 @@ function methods.fp8(q)
   if not is_absent(size or false) then format = is_block(size) and "fp8-block" or nil end
   return checked(q, { format = format, products = "fp8" }, "weight_block_size kv_cache_scheme")
 end
-function methods.fbgemm_fp8(q) return checked(q, { format = "fp8", products = "fp8" }, "") end
+function methods.fbgemm_fp8(q) return checked(q, { format = "fp8", products = "fp8", row_scale = 4 }, "") end
 
 -- transformers converts only gpt-oss's experts.
 function methods.mxfp4(q)
@@ -132,12 +134,97 @@ end
 -- them other settings ("+:").
 function methods.gptq(q)
   local left = table.move(ignored(q) or {}, 1, #(ignored(q) or {}), 1, {})
+  local listed = {}
   for name, settings in pairs(type(q.dynamic) == "table" and q.dynamic or {}) do
-    if tostring(name):sub(1, 2) ~= "-:" then return fault("field 'dynamic' for %s", name) end
-    if settings ~= nil then left[#left + 1] = "re:" .. name:sub(3) end
+    local sign, own = tostring(name):sub(1, 2), type(settings) == "table" and settings or {}
+    local other = sign == "+:" and integers(own.bits or q.bits, own.group_size or q.group_size, true)
+    if other then
+      listed[#listed + 1] = { name = "re:" .. name:sub(3), format = other, products = "bf16" }
+    elseif sign ~= "-:" then
+      return fault("field 'dynamic' for %s", name)
+    else
+      left[#left + 1] = "re:" .. name:sub(3)
+    end
   end
-  return checked(q, { format = integers(q.bits, q.group_size, true), products = "bf16", ignore = left },
-    "bits group_size dynamic")
+  local format = integers(q.bits, q.group_size, true)
+  return checked(q, { format = format, products = "bf16", ignore = left, listed = listed, index = 4,
+    head = q.lm_head == true and format or nil }, "bits group_size dynamic lm_head")
+end
+
+-- Intel's AutoRound writes GPTQ's tensors or AWQ's. extra_config gives modules other settings.
+methods["auto-round"] = function(q)
+  local packing = type(q.packing_format) == "string" and q.packing_format or "auto_gptq"
+  local zeros = packing:find "gptq" ~= nil or packing:find "awq" ~= nil
+  if q.data_type ~= nil and q.data_type ~= "int" then return fault("data_type '%s'", q.data_type) end
+  local found = { format = zeros and integers(q.bits, q.group_size, true), products = "bf16", listed = {}, ignore = {},
+    index = packing:find "gptq" and 4 or nil }
+  for name, one in pairs(type(q.extra_config) == "table" and q.extra_config or {}) do
+    local bits = type(one) == "table" and (one.bits or q.bits)
+    if bits == 16 then
+      found.ignore[#found.ignore + 1] = name
+    elseif bits ~= false then
+      local format = integers(bits, one.group_size or q.group_size, true)
+      if not format then return fault("extra_config of %s", name) end
+      found.listed[#found.listed + 1] = { name = name, format = format, products = "bf16" }
+    end
+  end
+  return checked(q, found, [[bits group_size extra_config data_type autoround_version iters nsamples seqlen lr minmax_lr
+    amp train_bs scale_dtype low_gpu_mem_usage enable_quanted_input enable_minmax_tuning enable_norm_bias_tuning
+    enable_alg_ext super_bits super_group_size to_quant_block_names block_name_to_quantize gradient_accumulate_steps
+    act_bits act_group_size act_sym act_dynamic act_data_type]])
+end
+methods["intel/auto-round"] = methods["auto-round"]
+
+-- MLX's groups have a scale and a bias of 16 bits each. All products and tables are quantised, except modules that the
+-- map names with false, or other settings.
+local function mlx(q)
+  local function format(one)
+    local mode = one.mode or q.mode
+    if mode == "mxfp4" or mode == "nvfp4" then return mode end
+    if mode ~= nil and mode ~= "affine" then return nil end
+    local made = integers(one.bits or q.bits, one.group_size or q.group_size)
+    if made then made.scale = 4 end
+    return made
+  end
+  local found = { format = format(q), products = "bf16", ignore = {}, listed = {} }
+  found.head, found.tables = found.format, found.format
+  for name, one in pairs(q) do
+    if tostring(name):find(".", 1, true) then
+      name = name:gsub("switch_mlp", "experts") -- MLX's stack of experts
+      local other = type(one) == "table" and format(one)
+      if one == false then
+        found.ignore[#found.ignore + 1] = name
+      elseif type(one) == "table" and not other then
+        return fault("module '%s'", name)
+      elseif other then
+        found.listed[#found.listed + 1] = { name = name, format = other, products = "bf16" }
+      end
+    elseif name ~= "bits" and name ~= "group_size" and name ~= "mode" and name ~= "quant_method" then
+      return fault("field '%s'", tostring(name))
+    end
+  end
+  return found
+end
+methods["MLX's groups"] = mlx
+
+-- AMD's Quark: one setting for all products, but for those of `exclude`.
+function methods.quark(q)
+  local all = type(q.global_quant_config) == "table" and q.global_quant_config or {}
+  local w, inputs = all.weight, all.input_tensors
+  if type(w) ~= "table" then return fault "no 'global_quant_config' with a weight" end
+  for _, name in ipairs { "layer_quant_config", "layer_type_quant_config" } do
+    if not is_absent(q[name] or false) then return fault("field '%s'", name) end
+  end
+  local format, products = nil, "bf16"
+  if w.dtype == "fp4" and w.group_size == 32 then format = "mxfp4" end
+  if w.dtype == "fp8_e4m3" and w.group_size == nil then format = "fp8" end
+  if w.dtype == "int4" or w.dtype == "uint4" then format = integers(4, w.group_size, w.dtype == "uint4") end
+  if type(inputs) == "table" then products = inputs.dtype == "fp4" and "fp4" or inputs.dtype == "fp8_e4m3" and "fp8" end
+  if not format or not products then return fault("weights in %s", w.dtype or "an unnamed dtype") end
+  local found = { format = format, products = products, ignore = type(q.exclude) == "table" and q.exclude or nil }
+  found.cache = not is_absent(q.kv_cache_quant_config or false) and "fp8" or nil
+  return checked(q, found, [[global_quant_config exclude kv_cache_quant_config algo_config softmax_quant_spec
+    quant_mode export layer_quant_config layer_type_quant_config log_severity_level kv_cache_post_rope]])
 end
 
 function methods.awq(q)
@@ -182,7 +269,7 @@ local function mixed(layers)
     listed[#listed + 1] = { name = name, format = format, products = products }
   end
   if not listed[1] then return fault "MIXED_PRECISION without 'quantized_layers'" end
-  return { listed = listed }
+  return { listed = listed, listed_alone = true }
 end
 
 function methods.modelopt(q)
@@ -217,11 +304,18 @@ methods["compressed-tensors"] = function(q)
   if not groups[1] then return fault "no 'config_groups'" end
   table.sort(groups, function(a, b) return a.name < b.name end)
   local cache = not is_absent(q.kv_cache_scheme or false) and "fp8" or nil
+  local all, head = groups[1], nil
+  if #groups == 1 and all.targets[1] == "Linear" and not all.targets[2] then -- the output table is a Linear, too
+    head = all.format
+    for _, name in ipairs(ignored(q) or {}) do
+      if tostring(name):find "lm_head" then head = nil end
+    end
+  end
   local sparse = q.sparsity_config
   if type(sparse) == "table" and sparse.format ~= nil and sparse.format ~= "dense" then
     return fault "field 'sparsity_config'"
   end
-  return checked(q, { groups = groups, cache = cache }, "config_groups kv_cache_scheme sparsity_config")
+  return checked(q, { groups = groups, cache = cache, head = head }, "config_groups kv_cache_scheme sparsity_config")
 end
 
 return methods

@@ -30,6 +30,11 @@ local HOLDERS <const> = {
 -- Where layers have a dense MLP beside their experts, which tperf counts as a shared expert (Gemma 4).
 local DENSE_BESIDE <const> = { shared_experts = "mlp", experts = "experts.0 experts moe.experts.0 moe" }
 
+--- The modules that may hold a part's products in a layer, by name. dense: layers with experts have a dense MLP beside
+--- them (Gemma 4).
+---@return string
+function modules.holders(part, dense) return dense and DENSE_BESIDE[part] or HOLDERS[part][1] end
+
 --- The parts of layers, in the order of a message.
 modules.PARTS = { "attention", "recurrent", "mlp", "shared_experts", "latents", "experts" }
 
@@ -203,7 +208,7 @@ function modules.by_part(model, usual, value_of, dense)
   for _, group in ipairs(groups.of(whole)) do
     local has = parts_of(whole, group)
     for _, part in ipairs(modules.PARTS) do
-      local holders = dense and DENSE_BESIDE[part] or HOLDERS[part][1]
+      local holders = modules.holders(part, dense)
       for layer = group.first - 1, has[part] and group.first + group.count - 2 or -1 do
         local value, fault = of_layer(part, layer, holders, usual, value_of)
         if value == nil then return nil, fault end
