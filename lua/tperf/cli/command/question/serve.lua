@@ -20,6 +20,27 @@ local function check(values, arguments)
   end
 end
 
+-- The load of a launch file without one: tokens of prompts and of answers, requests at once and in all.
+local USUAL <const> = { prompt = 1024, output = 1024, concurrency = 64, rounds = 8 }
+
+-- Fills in the usual load where a launch file is asked about without one, and says so. Requests fit in the longest
+-- sequence, and no more run at once than the engine takes.
+local function usual_load(values, model)
+  local given = values.trace or values.rate or values.concurrency or values.saturation or values.launch
+  if given or question.is_open(values, model) or values.figure then return end
+  local context = require "tperf.describe.model"(model).context
+  local longest = math.min(values.max_model_len or math.huge, context or math.huge)
+  local length = longest < USUAL.prompt + USUAL.output and tostring(math.max(1, longest // 2)) or nil
+  values.concurrency = math.min(USUAL.concurrency, values.max_num_seqs or math.huge)
+  values.prompt, values.output = values.prompt or length or tostring(USUAL.prompt),
+    values.output or length or tostring(USUAL.output)
+  values.count = values.count or USUAL.rounds * values.concurrency
+  local text = ("load not said: --concurrency %d --count %d --prompt %s --output %s"):format(values.concurrency,
+    values.count, values.prompt, values.output)
+  table.insert(values.understood.assumed, { name = "load", why = text })
+  io.stderr:write("assumed: ", text, "\n")
+end
+
 -- Prints only the command that starts a deployment, of which `sizes` has all axes.
 local function launch(values, d, sizes, asked)
   local e = asked.engine
@@ -89,6 +110,7 @@ With --slo and --rate but no deployment, finds the fewest GPUs that serve the ra
   run = function(values, arguments)
     local wrong = from.fill(values, arguments, "serve") or check(values, arguments)
     if wrong then return false, wrong end
+    if values.from then usual_load(values, arguments[1]) end
     local asked, message = question.of(values, arguments[1])
     if not asked then return false, message end
     if values.figure or values.plot and not values.pareto then return draw(values, asked) end
