@@ -1099,7 +1099,7 @@
 ---@field gradients? "fp32"|"bf16"|"fp16" dtype of the gradients in memory (the software's, or fp32)
 ---@field master? "fp32"|"bf16"|"none" the optimizer's copy of the weights (fp32 for shorter weights)
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments (the optimizer's)
----@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled" What cross-entropy keeps (the software's, or in-place). See tperf.software.
+---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled"|"chunked" What cross-entropy keeps (the software's, or in-place). See tperf.software.
 ---@field gradient_shard? boolean keep the optimizer's shard of the gradients in fp32, as DeepSpeed does
 ---@field gradient_reduce? "reduce_scatter"|"all_reduce" How ZeRO 1 reduces gradients (as the software does). DeepSpeed's BF16_Optimizer reduces them with all_reduce in pipelines.
 ---@field reshard_after_forward? boolean False: ZeRO 3 keeps gathered weights until the backward pass. In a pipeline until the last one, like torchtitan's fsdp_reshard_after_forward = "never".
@@ -1257,7 +1257,7 @@
 ---@field scatter_messages? boolean true: of an activation that tensor-parallel GPUs all hold, each sends a part to the next stage, where they gather it (Megatron-LM's scatter_gather_tensors_in_pipeline); false: each sends all of it
 ---@field megatron_softmax? boolean true: where attention is several kernels, its softmax is Megatron-LM's fused one, which wants a multiple of 4 heads in a GPU's micro-batch and at most 2,048 keys, or else six of PyTorch's
 ---@field weights? "fp32"|"bf16"|"fp16" what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops have them
----@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled" what cross-entropy keeps and how many bytes it moves: "in-place", the softmax in fp32, whose place the gradient takes (Megatron-LM); "native", that with parts under torch.compile (--cross-entropy-fusion-impl native); "fused", a library's kernels on 16-bit logits (… te, FlashAttention's); "copied", in place of a copy of logits in fp32 (nanotron); "pytorch", F.cross_entropy of logits in fp32; "pytorch-16bit", of logits as they are; "compiled", "pytorch" under torch.compile; unsaid: what "in-place" keeps, in one kernel a pass
+---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled"|"chunked" what cross-entropy keeps and how many bytes it moves: "in-place", the softmax in fp32, whose place the gradient takes (Megatron-LM); "native", that with parts under torch.compile (--cross-entropy-fusion-impl native); "fused", a library's kernels on 16-bit logits (… te, FlashAttention's); "copied", in place of a copy of logits in fp32 (nanotron); "pytorch", F.cross_entropy of logits in fp32; "pytorch-16bit", of logits as they are; "compiled", "pytorch" under torch.compile; unsaid: what "in-place" keeps, in one kernel a pass
 ---@field switched? boolean true: it was fitted to runs with the switches that their rows tell (lua/tperf/measured/run/switches.lua)
 ---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" what the stack does where a run does not say, as tperf.train has them; likewise
 ---@field overlap_tp? "bulk"|"none"|"ring"|"async" what the stack does where a run does not say, as tperf.train has them; likewise
@@ -1549,7 +1549,7 @@
 ---@field gradients? "fp32"|"bf16"|"fp16" dtype of the gradients in memory (the software's, or fp32)
 ---@field master? "fp32"|"bf16"|"none" the optimizer's copy of the weights (fp32 for shorter weights)
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments (the optimizer's)
----@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled" What cross-entropy keeps (the software's, or in-place). See tperf.software.
+---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled"|"chunked" What cross-entropy keeps (the software's, or in-place). See tperf.software.
 ---@field gradient_shard? boolean keep the optimizer's shard of the gradients in fp32, as DeepSpeed does
 ---@field gradient_reduce? "reduce_scatter"|"all_reduce" How ZeRO 1 reduces gradients (as the software does). DeepSpeed's BF16_Optimizer reduces them with all_reduce in pipelines.
 ---@field reshard_after_forward? boolean False: ZeRO 3 keeps gathered weights until the backward pass. In a pipeline until the last one, like torchtitan's fsdp_reshard_after_forward = "never".

@@ -54,7 +54,7 @@ local SCHEMAS <const> = {
   },
   losses = { -- of profiles: what cross-entropy keeps, holds and moves
     ["in-place"] = loss(), native = loss(), copied = loss(), pytorch = loss(), ["pytorch-16bit"] = loss(),
-    compiled = loss(), fused = loss(),
+    compiled = loss(), chunked = loss(), fused = loss(),
   },
   dispatch = {
     -- Multiprocessors that the kernels occupy; bytes/s that each of these relays between domains, and passes on within

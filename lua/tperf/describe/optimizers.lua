@@ -50,7 +50,7 @@ function training.outside_allocator(memory) return math.max(0, memory.buffers - 
 training.reductions = { "reduce_scatter", "all_reduce" }
 
 --- Cross-entropies: kernels/losses.yaml says what each keeps and moves.
-training.losses = { "in-place", "native", "fused", "copied", "pytorch", "pytorch-16bit", "compiled" }
+training.losses = { "in-place", "native", "fused", "copied", "pytorch", "pytorch-16bit", "compiled", "chunked" }
 
 --- Rows of tperf.question.arguments: what determines this memory.
 training.arguments = {
