@@ -116,7 +116,7 @@ local WRITERS <const> = {
     end,
   },
   deepspeed = {
-    cp_kind = function() end, -- written by stack/deepspeed.lua
+    cp_kind = function() end, gradients = function() end, gradient_shard = function() end, -- by stack/deepspeed.lua
     rank_order = function(w, value)
       if value ~= EXPERTS_OUTSIDE then w.cannot("rank_order", value, "has tp-cp-ep-dp-pp and " .. EXPERTS_OUTSIDE) end
       w.put("use_data_before_expert_parallelism", true)

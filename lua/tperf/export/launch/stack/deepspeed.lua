@@ -15,6 +15,22 @@ local function refuse(n, w)
   offloading.refuse(n, w, true)
 end
 
+-- Stages 1 and 2 keep gradients in 16 bits and the optimizer's shard of them in fp32, unless told to add them up in
+-- fp32, which in pipelines also reduces them whole (gradient_reduce).
+local function put_gradients(n, w)
+  local dtype, shard = n.gradients or "fp32", n.gradient_shard or false
+  local narrow = dtype == "bf16" and shard
+  if n.zero == 1 or n.zero == 2 then
+    if narrow then return end
+    if dtype ~= "fp32" or shard then w.cannot("gradients", dtype, "keeps fp32, or bf16 with gradient_shard") end
+    if n.gradient_reduce == "all_reduce" then return end -- which is told so
+    if n.pp > 1 then w.cannot("gradients", dtype, "then reduces whole ones (gradient_reduce = \"all_reduce\")") end
+    w.put("data_types.grad_accum_dtype", "fp32")
+  elseif dtype ~= "fp32" or shard then
+    w.cannot("gradients", dtype, ("keeps them in fp32 under ZeRO %d"):format(n.zero))
+  end
+end
+
 local function json_value(value) return type(value) == "string" and ('"%s"'):format(value) or tostring(value) end
 
 -- Formats options with at most one dot as nested objects.
@@ -55,6 +71,7 @@ return function(n, w)
   end
   if n.tp > 1 then w.note "tp runs in DeepSpeed's AutoTP: ZeRO 3 does not go with it in all versions" end
   table.move(told, 1, #told, #w.list + 1, w.list)
+  put_gradients(n, w)
   local file = json(w.list)
   w.list = {}
   w.put("--deepspeed_config", "ds_config.json")

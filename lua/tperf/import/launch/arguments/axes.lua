@@ -178,14 +178,26 @@ end
 
 -- Weights of 16 bits with gradients of 32 choose BF16_Optimizer, which in pipelines reduces whole gradients
 -- (runtime/engine.py, _do_optimizer_sanity_check; pipe/engine.py, _bf16_reduce_grads).
+--- DeepSpeed's stages 1 and 2 keep gradients in the model's 16 bits, and the optimizer's shard of them in fp32
+--- (runtime/zero/stage_1_and_2.py; estimate_zero2_model_states_mem_needs: 4 N + 16 N / GPUs bytes; stage 3 has 18 N).
+---@param found table  arguments, changed in place
+---@param zero integer
+---@param dtype string?  of products
+function axes.deepspeed_gradients(found, zero, dtype)
+  if (dtype ~= "bf16" and dtype ~= "fp16") or zero < 1 or zero > 2 then return end
+  found.gradients, found.gradient_shard = dtype, true
+end
+
 function axes.deepspeed(s, r)
   local outside = any_set(s, { "use_data_before_expert_parallelism" })
   local wide = s:set "data_types.grad_accum_dtype" == "fp32" and r.precision.compute == "bf16"
-  return {
+  local found = {
     optimizer = optimizer_of(s, "optimizer.type"),
     rank_order = r.ep > 1 and outside and "tp-cp-dp-ep-pp" or nil,
     gradient_reduce = wide and r.pp > 1 and r.zero == 1 and "all_reduce" or nil,
   }
+  if not wide then axes.deepspeed_gradients(found, r.zero, r.precision.compute) end
+  return found
 end
 
 function axes.nanotron(s) return { optimizer = optimizer_of(s, "optimizer.optimizer_factory.name") } end

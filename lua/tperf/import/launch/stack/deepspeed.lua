@@ -42,6 +42,26 @@ local function gpus_of_batches(s, context, others)
   return total // (micro * steps) * others
 end
 
+--- Sets a launch's ZeRO stage and offloading from a configuration.
+---@param s table  settings of DeepSpeed's table
+---@param r table  receives zero, offload, offloading
+---@return table r
+function deepspeed.stages(s, context, r)
+  r.zero = s:concept "zero" or 0
+  if math.type(r.zero) ~= "integer" then r.zero = math.tointeger(tonumber(r.zero)) or r.zero end
+  if math.type(r.zero) ~= "integer" or r.zero < 0 or r.zero > 3 then
+    context.fail("a ZeRO stage is 0 to 3, got %s", tostring(r.zero))
+  end
+  local offload = {}
+  for name, key in pairs { optimizer = "zero_optimization.offload_optimizer.device",
+    params = "zero_optimization.offload_param.device" } do
+    local device = s:set(key)
+    if device and device ~= "none" then offload[name] = device end
+  end
+  r.offload, r.offloading = next(offload) and offload or nil, offloading.deepspeed(s)
+  return r
+end
+
 function deepspeed.read(s, context)
   local stages = tonumber(s:get "pipeline.stages")
   local tp = s:get "tensor_parallel.autotp_size" or 0
@@ -52,21 +72,11 @@ function deepspeed.read(s, context)
   context.gpus = context.gpus or gpus_of_batches(s, context, r.tp * r.pp * r.cp)
   r.gpus = common.gpus(context)
   r.dp = common.divided(context, r.gpus, r.tp * r.pp * r.cp, "tp x pp x sequence parallelism in the GPUs")
-  r.zero = s:concept "zero" or 0
-  if math.type(r.zero) ~= "integer" or r.zero < 0 or r.zero > 3 then
-    context.fail("a ZeRO stage is 0 to 3, got %s", tostring(r.zero))
-  end
+  deepspeed.stages(s, context, r)
   if r.zero >= 2 and r.pp > 1 then context.fail("ZeRO %d does not run with pipelines (pp %d)", r.zero, r.pp) end
   batches(s, context, r)
   r.seq, r.precision = common.size(context, s:concept "seq", "seq"), precision(s)
   r.recompute = { granularity = s:get "--gradient_checkpointing" and "full" or "none" }
-  local offload = {}
-  for name, key in pairs { optimizer = "zero_optimization.offload_optimizer.device",
-    params = "zero_optimization.offload_param.device" } do
-    local device = s:set(key)
-    if device and device ~= "none" then offload[name] = device end
-  end
-  r.offload, r.offloading = next(offload) and offload or nil, offloading.deepspeed(s)
   r.model_name, r.axes = s:concept "model.name", axes.deepspeed(s, r)
   local rank = s:set "--lora_dim"
   r.lora_rank = rank and rank > 0 and rank or nil
