@@ -60,6 +60,17 @@ function files.beside(folder, name)
   return core.file.is_regular(path) and read(path) or nil
 end
 
+--- As files.beside, also from the folders above: where a repository's examples are started.
+function files.above(folder, name)
+  local text = files.beside(folder, name)
+  for _ = 1, 8 do
+    if text or not folder:find("/", 1, true) then return text end
+    folder = folder:match "^(.*)/"
+    text = folder ~= "" and files.beside(folder, name) or nil
+  end
+  return text
+end
+
 -- YAML loaders take the last of two equal keys, but the reader refuses them. Blanks the first one and what is below it.
 local function without_first(text, line)
   local lines, at = {}, 0

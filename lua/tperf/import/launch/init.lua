@@ -106,6 +106,12 @@ local function processes_of(environment, variables)
   return each and each * (number "NNODES" or 1)
 end
 
+-- The devices that a process sees, by CUDA_VISIBLE_DEVICES.
+local function devices_of(environment, variables)
+  local list = environment.CUDA_VISIBLE_DEVICES or variables.CUDA_VISIBLE_DEVICES
+  return type(list) == "string" and list:find "^[%d,]+$" and select(2, list:gsub("%d+", "")) or nil
+end
+
 local function from_shell(o, all, script, variables, texts)
   local sh, slurm, usual = run_script(script, all, variables, texts)
   local function fits(t)
@@ -126,6 +132,7 @@ local function from_shell(o, all, script, variables, texts)
       script.path, t and t.stack or "a stack that is known")
   end
   local at = commands.program(picked.command.words, t) or picked.at
+  local before = table.move(picked.command.words, 1, math.max(at - 1, 0), 1, {})
   local argv, gpus, missing = harness.zoo(picked.command, at, all, variables)
   if not argv then
     gpus, missing = launcher.gpus(picked.command.words, at > 0 and at - 1 or #picked.command.words, slurm)
@@ -135,7 +142,9 @@ local function from_shell(o, all, script, variables, texts)
     argv = table.move(picked.command.words, at + 1, #picked.command.words, 1, {})
   end
   return reading.command(o, t, { argv = argv, gpus = gpus, missing = missing, sh = sh, script = script, all = all,
-    usual = usual, line = picked.command.line, path = picked.command.where })
+    usual = usual, line = picked.command.line, path = picked.command.where, before = before,
+    program = at > 0 and roots.last(picked.command.words[at]) or nil,
+    devices = devices_of(picked.command.environment, sh.vars) })
 end
 
 --- Reads a launch file and the files beside it that it needs. docs/recipes.md.

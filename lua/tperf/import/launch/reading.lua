@@ -12,6 +12,7 @@ local reading = {}
 local MODULES <const> = {
   megatron = true, megatron_deepspeed = true, megatron_swift = true, bridge = true, deepspeed = true,
   accelerate = true, nanotron = true, torchtitan = true, mlperf = true, vllm = true, sglang = true, tensorrt_llm = true,
+  trainer = true,
 }
 
 local function module_of(t)
@@ -73,7 +74,8 @@ function reading.of(s, context, where)
   r.stack, r.version, r.kind = s.table.stack, s.table.version, s.table.kind
   r.assumed = context.assumed
   local all = { s }
-  if context.config and context.config.list ~= s.list then all[2] = context.config end
+  if context.config and context.config.list ~= s.list then all[#all + 1] = context.config end
+  if context.launcher then all[#all + 1] = context.launcher end
   r.understood, r.refused = understood.of(all)
   for i, word in ipairs(s.words) do -- a variable in whose place there may be further options
     local name = not (server and i == 1) and marker.is_in(word) and marker.names(word)[1]
@@ -102,14 +104,15 @@ function reading.environment(o, t, sh, script)
   return reading.of(s, context, script.path)
 end
 
--- The text of a file that an option names: written by the script, given by the caller, or beside the script.
+-- The text of a file that an option names: written by the script, given by the caller, beside the script, or in a
+-- folder above it, from which scripts of examples are started.
 local function config_text(name, c)
-  if c.sh.files[name] then return c.sh.files[name], name end
+  if c.sh and c.sh.files[name] then return c.sh.files[name], name end
   local base = roots.last(name)
   for _, one in ipairs(c.all) do
-    if one.name == base then return one.text, one.path end
+    if one.name == base and one ~= c.script then return one.text, one.path end
   end
-  return files.beside(c.script.folder, name), name
+  return files.above(c.script.folder, name), name
 end
 
 local function words_of(t, argv, c)
@@ -125,7 +128,9 @@ local function with_config(s, c, context)
     local name = s:set(row.option)
     local text, path
     if type(name) == "string" then text, path = config_text(name, c) end
-    if type(name) == "string" and not text and s.table.config and s:has "zero" then
+    if type(name) == "string" and not text and s.table.config_by_name then
+      s:set(row.option) -- the stack's module reads its name
+    elseif type(name) == "string" and not text and s.table.config and s:has "zero" then
       context.assume("%s is not at hand: the flags alone are read", marker.shown(name))
     elseif type(name) == "string" and not text then
       check.fail("%s names %s, which is not there: give it among the files", c.script.path, marker.shown(name))
@@ -154,12 +159,37 @@ local function with_config(s, c, context)
   return s
 end
 
+--- Adds the settings of the file that a tree's option names.
+---@param s table
+---@param file table    of files.open
+---@param all table[]   the files of the launch
+function reading.with_named(s, file, all, context)
+  return with_config(s, { script = file, all = all }, context)
+end
+
+-- The configuration that `accelerate launch --config_file FILE` names, before the program's own words.
+local function with_launcher(c, context)
+  local name
+  for i, word in ipairs(c.before or {}) do
+    name = word:match "^%-%-config_file=(.+)$" or word == "--config_file" and c.before[i + 1] or name
+  end
+  if not name then return end
+  local text, path = config_text(name, c)
+  context.launcher_name = name
+  if not text then return end
+  local content, at = files.tree(text, path)
+  context.launcher = settings.new(tables.load "accelerate-2026-07")
+  context.launcher:read_tree(content, at)
+end
+
 --- Reads a launch that is a command line. c: { argv, gpus, missing, sh, script, all, usual, line }.
 function reading.command(o, t, c)
   local context = reading.context(o, c.script.path)
   context.sourced = c.sh.sourced
   context.gpus = context.gpus or c.gpus
+  context.devices, context.program = c.devices, c.program
   local s = with_config(words_of(t, c.argv, c), c, context)
+  if t.module == "trainer" then with_launcher(c, context) end
   if c.missing and not (context.gpus or context.gpus_otherwise) then
     s.asked[#s.asked + 1] = { name = c.missing, option = "the launcher" }
   end

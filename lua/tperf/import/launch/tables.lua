@@ -20,6 +20,7 @@ local schema = {
   kind = check.choice { { "training", "serving" }, optional = true }, form = check.string(optional),
   module = check.string(optional), extends = check.string(optional), config = check.string(optional),
   defers = check.string(optional), programs = check.list(check.string(), optional),
+  config_by_name = check.boolean { default = false }, -- a configuration that is not at hand is known by its name
   benchmarks = check.any(optional), sizes = check.any(optional),
   options = check.list(check.any()),
 }
@@ -48,8 +49,11 @@ end
 
 local function extended(t, load)
   if not t.extends then return t end
-  local base = load(t.extends)
-  for _, row in ipairs(base.options) do t.options[#t.options + 1] = row end
+  local own = {} -- options that mean something else in this stack
+  for _, row in ipairs(t.options) do own[tables.plain(row.option)] = true end
+  for _, row in ipairs(load(t.extends).options) do
+    if not own[tables.plain(row.option)] then t.options[#t.options + 1] = row end
+  end
   return t
 end
 

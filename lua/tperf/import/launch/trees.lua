@@ -16,7 +16,9 @@ local function known_leaves(content, t, prefix, depth)
   for key, value in pairs(content) do
     if type(key) == "string" then
       local path = prefix and prefix .. "." .. key or key
-      if t.by_name[tables.plain(path)] then count = count + 1 end
+      local row = t.by_name[tables.plain(path)]
+      -- Options of a command count in files of stacks alone whose files have the same names.
+      if row and (t.form == "argv" or not row.option:find "^%-") then count = count + 1 end
       if type(value) == "table" then count = count + known_leaves(value, t, path, depth + 1) end
     end
   end
@@ -51,7 +53,7 @@ local function read_roles(o, file, content, at, stack, key, null)
   return r
 end
 
-local function read_tree(o, file, table_for)
+local function read_tree(o, file, all, table_for)
   local content, at, null
   if file.kind == "toml" then
     content, at = files.toml(file.text, file.path)
@@ -74,7 +76,9 @@ local function read_tree(o, file, table_for)
     end
     return reading.of(s, context, file.path)
   end
-  return reading.of(settings_of(t, content, at), context, file.path)
+  local s = settings_of(t, content, at)
+  if t.config_by_name then s = reading.with_named(s, file, all, context) end
+  return reading.of(s, context, file.path)
 end
 
 -- How the names of a table end and begin: { last = { part = the only name that ends with it, else false }, sections =
@@ -155,7 +159,7 @@ end
 function trees.read(o, all, table_for)
   local file = all[1]
   if file.kind == "python" then return read_python(o, file, table_for) end
-  return read_tree(o, file, table_for)
+  return read_tree(o, file, all, table_for)
 end
 
 return trees

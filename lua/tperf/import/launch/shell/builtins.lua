@@ -1,5 +1,6 @@
 --- The commands that the small shell (shell/init.lua) runs itself; it only records the others.
 local roots = require "tperf.base.roots"
+local arithmetic = require "tperf.import.launch.shell.arithmetic"
 local expand = require "tperf.import.launch.shell.expand"
 local marker = require "tperf.import.launch.shell.marker"
 local test = require "tperf.import.launch.shell.test"
@@ -10,7 +11,7 @@ builtins.declares = { export = true, declare = true, typeset = true, ["local"] =
 
 -- Commands whose output is known here, so that $(…) may use them.
 builtins.prints = { echo = true, printf = true, pwd = true, basename = true, dirname = true, cat = true, seq = true,
-  [":"] = true, cd = true, realpath = true, readlink = true }
+  expr = true, [":"] = true, cd = true, realpath = true, readlink = true }
 
 --- Runs export, declare and local: assignments, -A for maps, -n for name references.
 function builtins.declare(self, fields, assigns)
@@ -70,6 +71,14 @@ function builtins.seq(self, fields)
   local first, last = tonumber(#fields > 2 and fields[2] or 1), tonumber(fields[#fields])
   if not first or not last then return print_out(self, marker.of "$(seq)") end
   for number = first, math.min(last, first + 10000) do print_out(self, math.tointeger(number) .. "\n") end
+end
+
+-- expr A OP B …: arithmetic of its operands.
+function builtins.expr(self, fields)
+  local text = table.concat(fields, " ", 2)
+  local plain = not marker.is_in(text) and not text:find "[^%d%s+*/%%()-]"
+  local ok, value = pcall(arithmetic, plain and text or "?", error, error, error)
+  print_out(self, ok and ("%d\n"):format(value) or marker.of(marker.shown("$(expr " .. text .. ")")))
 end
 
 function builtins.unset(self, fields)

@@ -16,8 +16,18 @@ local function peft(s)
   return { rank = s:get "--lora_rank", targets = "all-linear", dropout = s:get "--lora_dropout" }
 end
 
+-- Objectives that are predicted; others are refused as options that are not in the prediction.
+local function objective(s, axes)
+  local name, loss = s:get "--rlhf_type", s.by_option["--loss_type"]
+  if name == "sft" or name == "dpo" then s:set "--rlhf_type" end
+  if name == "dpo" and loss and loss.value == "sigmoid" then s:set "--loss_type" end
+  if name == "dpo" then axes.objective = "dpo" end
+  if s:get "--task_type" ~= "causal_lm" then s.by_option["--task_type"].read = false end
+end
+
 function swift.read(s, context)
   local r = megatron.read(s, context)
+  objective(s, r.axes)
   local chunks = s:set "--virtual_pipeline_model_parallel_size"
   r.vp = chunks and common.size(context, chunks, "--virtual_pipeline_model_parallel_size") or r.vp
   r.seq = common.size(context, s:set "--packing_length" or s:set "--max_length", "--max_length")
