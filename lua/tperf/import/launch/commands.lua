@@ -105,7 +105,9 @@ local function same(a, b) return without_place(a.command.words) == without_place
 ---@param t table          the stack's table
 ---@param wanted string?   "first command", "2", or words of the comment above it
 ---@param where string
-function commands.pick(list, t, wanted, where)
+---@param note fun(text: string)?  of a manifest, whose containers are servers beside one another: says that the first
+---  one is taken
+function commands.pick(list, t, wanted, where, note)
   local found = candidates(list, t)
   if #found == 0 then return nil end
   if wanted then
@@ -115,7 +117,10 @@ function commands.pick(list, t, wanted, where)
   for i = #found, 2, -1 do
     if same(found[i], found[1]) and found[i].command.doubt == found[1].command.doubt then table.remove(found, i) end
   end
-  if #found > 1 then
+  if #found > 1 and note then
+    note(("of %d servers the first one is predicted (--set command=2 asks for the second): %s"):format(#found,
+      described(found)))
+  elseif #found > 1 then
     check.fail("%s starts %d commands; say which with 'command' (--set command=2): %s", where, #found, described(found))
   end
   if found[1].command.doubt then

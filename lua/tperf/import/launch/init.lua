@@ -112,7 +112,7 @@ local function devices_of(environment, variables)
   return type(list) == "string" and list:find "^[%d,]+$" and select(2, list:gsub("%d+", "")) or nil
 end
 
-local function from_shell(o, all, script, variables, texts)
+local function from_shell(o, all, script, variables, texts, notes)
   local sh, slurm, usual = run_script(script, all, variables, texts)
   local function fits(t)
     if t.form == "env" then
@@ -124,7 +124,8 @@ local function from_shell(o, all, script, variables, texts)
   end
   local t = table_for(o, fits)
   if t and t.form == "env" then return reading.environment(o, t, sh, script) end
-  local picked = t and commands.pick(sh.commands, t, o.given.command, script.path)
+  local picked = t and commands.pick(sh.commands, t, o.given.command, script.path,
+    script.servers and t.kind == "serving" and function(text) notes[#notes + 1] = text end or nil)
   if picked and t.defers and commands.program(picked.command.words,
     tables.load(t.defers)) then t = tables.load(t.defers) end
   if not picked then
@@ -177,7 +178,7 @@ function launch.read(arguments)
   end
   local script, texts = first_of(all, "shell"), {}
   for i, one in ipairs(all) do texts[i] = one.text end
-  local r = script and from_shell(o, all, script, variables, texts) or trees.read(o, all, table_for)
+  local r = script and from_shell(o, all, script, variables, texts, notes) or trees.read(o, all, table_for)
   if r.refused and not (r.prefill or r.decode) then
     local lacking = launch_arguments.lacking(r, all[1].path)
     table.move(lacking, 1, #lacking, #r.refused + 1, r.refused)

@@ -72,6 +72,10 @@ function reading.of(s, context, where)
   end
   local r = module_of(s.table).read(s, context)
   r.stack, r.version, r.kind = s.table.stack, s.table.version, s.table.kind
+  for _, name in ipairs(check.names(s.abbreviations)) do
+    context.assume("%s is taken for %s, as Python's argparse takes what begins one option alone", name,
+      s.abbreviations[name])
+  end
   r.assumed = context.assumed
   local all = { s }
   if context.config and context.config.list ~= s.list then all[#all + 1] = context.config end

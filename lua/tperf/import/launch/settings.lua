@@ -10,7 +10,7 @@ settings.__index = settings
 ---@param t table  of tables.load
 function settings.new(t)
   return setmetatable({ table = t, list = {}, by_option = {}, unknown = {}, unread = {}, open = {},
-    asked = {}, words = {} },
+    asked = {}, words = {}, abbreviations = {} },
     settings)
 end
 
@@ -100,6 +100,18 @@ function settings:put(row, value, place)
   self.list[#self.list + 1] = entry
 end
 
+-- The only option that a name begins, as Python's argparse takes it; nil: none, or several.
+local function abbreviated(t, plain)
+  local found
+  for name, row in pairs(t.by_name) do
+    if name:sub(1, #plain) == plain and row ~= found then
+      if found then return nil end
+      found = row
+    end
+  end
+  return found
+end
+
 --- Sets an option by its name, in any spelling that the table has; records options that the table does not have.
 function settings:name(name, value, place)
   local plain = tables.plain(name)
@@ -108,6 +120,11 @@ function settings:name(name, value, place)
   local positive = plain:match "^no%-(.*)$"
   row = positive and self.table.by_name[positive]
   if row and (value == true or value == "true") then return self:put(row, false, place) end
+  row = self.table.form == "argv" and name:find "^%-%-" and abbreviated(self.table, plain)
+  if row then
+    self.abbreviations[name] = row.option
+    return self:put(row, value, place)
+  end
   local base = plain:match "^([^.]+)%."
   row = base and self.table.by_name[base]
   if row and row.type == "map" then return end -- part of a map that is known as a whole

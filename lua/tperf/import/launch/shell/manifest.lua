@@ -1,12 +1,14 @@
 --- The containers of a Compose file or of Kubernetes manifests, as a script that starts their commands, on the lines
 --- where the manifest has them.
+local chart = require "tperf.import.launch.shell.chart"
 local check = require "tperf.base.check"
 local files = require "tperf.import.launch.files"
 
 local manifest = {}
 
 -- What images start with arguments alone.
-local ENTRYPOINTS <const> = { ["vllm/vllm%-openai"] = "vllm serve", ["rocm/vllm"] = "vllm serve" }
+local ENTRYPOINTS <const> = { ["vllm/vllm%-openai"] = "vllm serve", ["lmcache/vllm%-openai"] = "vllm serve",
+  ["rocm/vllm"] = "vllm serve", ["llm%-d/llm%-d"] = "vllm serve" }
 
 local MOST_DEPTH <const> = 40
 
@@ -81,10 +83,13 @@ local function of_object(value, at, path, list, depth, replicas)
   replicas = value.replicas or replicas
   for key, part in pairs(value) do
     local below = path == "" and tostring(key) or path .. "." .. tostring(key)
-    if key == "containers" and type(part) == "table" then
+    if key == "mainContainer" and type(part) == "table" and (part.command ~= nil or part.args ~= nil) then -- Dynamo's
+      local name = part.name or path:match "services%.([^.]+)" or key
+      list[#list + 1] = container(name, part, "command", "args", at, below, replicas)
+    elseif key == "containers" and type(part) == "table" then
       for i, one in ipairs(part) do
         if type(one) == "table" and (one.command ~= nil or one.args ~= nil) then
-          list[#list + 1] = container(one.name or i, one, "command", "args", at, ("%s.%d"):format(below, i), replicas)
+          list[#list + 1] = container(one.name or i, one, "command", "args", at, ("%s[%d]"):format(below, i), replicas)
         end
       end
     elseif type(part) == "table" then
@@ -93,18 +98,31 @@ local function of_object(value, at, path, list, depth, replicas)
   end
 end
 
+-- Adds the servers that a chart or an operator makes of a document; returns whether there are any.
+local function of_chart(content, at, list)
+  local servers = {}
+  chart.servers(content, servers)
+  for _, one in ipairs(servers) do
+    local place = at(one.path)
+    list[#list + 1] = { name = tostring(one.name), text = command_text("", one.words, place),
+      line = tonumber(place:match ":(%d+)$") or 1, replicas = math.tointeger(tonumber(one.replicas)) or 1,
+      variables = variables_of(one.environment) }
+  end
+  return servers[1] ~= nil
+end
+
 -- The documents of a YAML stream, each preceded by as many empty lines as come before it.
 local function documents(text)
   local list, lines, before = {}, {}, 0
   local function close(count)
     local document = table.concat(lines, "\n")
-    if document:find "%S" then list[#list + 1] = ("\n"):rep(before) .. document end
+    if ("\n" .. document):find "\n%s*[^%s#]" then list[#list + 1] = ("\n"):rep(before) .. document end
     before, lines = count, {}
   end
   local count = 0
   for line in (text .. "\n"):gmatch "(.-)\n" do
     count = count + 1
-    if line:find "^%-%-%-%s*$" then close(count) else lines[#lines + 1] = line end
+    if line:find "^%-%-%-%s*$" or line:find "^%-%-%-%s+#" then close(count) else lines[#lines + 1] = line end
   end
   close(count)
   return list
@@ -116,7 +134,8 @@ end
 function manifest.recognise(file)
   if file.kind ~= "tree" then return false end
   local text = "\n" .. file.text
-  return text:find "\nservices:" ~= nil or text:find "\nkind:" ~= nil and text:find "\napiVersion:" ~= nil
+  local object = text:find "\nkind:" ~= nil and text:find "\napiVersion:" ~= nil
+  return object or chart.recognise(text) or text:find "\nservices:" ~= nil
 end
 
 --- A manifest as a script, and what to say of its containers.
@@ -124,10 +143,19 @@ end
 ---@return table script  like the file
 ---@return string[] notes
 function manifest.script(file)
+  for _, pattern in ipairs { "{{[^{}]*%.Values%.", "{{[^{}]*%.Release%.", "{{%-?%s*include" } do
+    if file.text:find(pattern) then
+      check.fail("%s is a Helm template: give what `helm template` makes of it, or the chart's values", file.path)
+    end
+  end
   local list, lines = {}, {}
   for _, text in ipairs(documents(file.text)) do
     local content, at = files.tree(text, file.path)
-    if type(content.services) == "table" then of_compose(content, at, list) else of_object(content, at, "", list, 0) end
+    if type(content.services) == "table" then
+      of_compose(content, at, list)
+    elseif not of_chart(content, at, list) then
+      of_object(content, at, "", list, 0)
+    end
   end
   if #list == 0 then check.fail("%s: no container has a command or arguments", file.path) end
   table.sort(list, function(a, b) return a.line < b.line or a.line == b.line and a.name < b.name end)
@@ -140,7 +168,8 @@ function manifest.script(file)
       notes[#notes + 1] = ("%s has %d replicas, of which one is predicted"):format(one.name, one.replicas)
     end
   end
-  return setmetatable({ kind = "shell", text = table.concat(lines, "\n") .. "\n" }, { __index = file }), notes
+  local script = { kind = "shell", servers = true, text = table.concat(lines, "\n") .. "\n" }
+  return setmetatable(script, { __index = file }), notes
 end
 
 return manifest

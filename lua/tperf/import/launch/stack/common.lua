@@ -90,6 +90,15 @@ function common.fsdp(r, reshards)
   if not reshards then r.reshard_after_forward = false end
 end
 
+--- Marks a server's option of the products' dtype as read if it has 16 bits, as predictions have it.
+---@param s table       settings
+---@param option string
+function common.sixteen_bits(s, option)
+  local entry = s.by_option[option]
+  local dtype = tostring(entry and entry.value or "auto"):lower()
+  if dtype == "auto" or dtype == "half" or dtype:find "16$" then s:set(option) end
+end
+
 --- Stacks' names of dtypes -> tperf's.
 local DTYPES <const> = { bfloat16 = "bf16", bf16 = "bf16", float16 = "fp16", fp16 = "fp16", half = "fp16",
   float32 = "fp32", fp32 = "fp32", float = "fp32", ["torch.bfloat16"] = "bf16", ["torch.float16"] = "fp16",

@@ -33,6 +33,7 @@ function sglang.read(s, context)
   r.state_dtype = s:get "--mamba-ssm-dtype"
   r.memory_fraction = s:set "--mem-fraction-static"
   r.prefix_cache = not s:get "--disable-radix-cache"
+  common.sixteen_bits(s, "--dtype")
   if r.chunk == -1 then r.chunk, r.chunked_prefill = nil, false end
   local tokens, page = s:set "--max-total-tokens", s:set "--page-size"
   r.engine = { mixed_chunk = s:get "--enable-mixed-chunk" or nil, block_size = page,

@@ -3,6 +3,25 @@ local common = require "tperf.import.launch.stack.common"
 
 local vllm = {}
 
+-- Caches outside the GPUs: stores that hold prefixes, and connectors by which servers of two roles send them.
+local STORES <const> = { LMCacheConnectorV1 = true, LMCacheConnector = true, OffloadingConnector = true,
+  SharedStorageConnector = true, LMCacheMPConnector = true, MooncakeStoreConnector = true }
+
+local function transfer(s, context)
+  local text = s.by_option["--kv-transfer-config"]
+  local value = text and text.value
+  local function field(name)
+    if type(value) == "table" then return value[name] end
+    return tostring(value):match(('"%s"%%s*:%%s*"([^"]*)"'):format(name))
+  end
+  local connector = value ~= nil and field "kv_connector"
+  if connector and (STORES[connector] or field "kv_role" == "kv_both") then
+    s:set "--kv-transfer-config"
+    context.assume("%s: requests find no cached prefix outside this server's GPUs, and it prefills and decodes itself",
+      connector)
+  end
+end
+
 function vllm.read(s, context)
   local size = function(option) return common.size(context, s:get(option), option) end
   local r = { tp = size "--tensor-parallel-size", pp = size "--pipeline-parallel-size",
@@ -18,6 +37,8 @@ function vllm.read(s, context)
   r.seq_max, r.kv_dtype = s:set "--max-model-len", s:get "--kv-cache-dtype"
   r.state_dtype = s:get "--mamba-ssm-cache-dtype"
   r.memory_fraction = s:get "--gpu-memory-utilization"
+  common.sixteen_bits(s, "--dtype")
+  transfer(s, context)
   r.chunked_prefill = s:set "--enable-chunked-prefill" ~= false
   if r.max_batch and r.max_tokens and r.max_tokens < r.max_batch then
     context.fail("--max-num-batched-tokens %d is less than --max-num-seqs %d", r.max_tokens, r.max_batch)
