@@ -27,6 +27,7 @@
 ---@field bytes number|string size of the full vector (the gathered result, the unreduced input): "64 MiB" or a number of bytes
 ---@field gpus integer number of GPUs in the group
 ---@field fast? integer how many of them share a fast domain; by default as many as fit
+---@field tiers? boolean true: also return what it passes (false)
 
 ---@class tperf.cost.request
 ---@field tokens? number tokens of the whole run; by default the model's `training_tokens`
@@ -1359,7 +1360,7 @@
 ---@field generation? string generation of the accelerator, for display
 ---@field host? tperf.system.host memory that a GPU reaches besides its own; needed for offloading
 ---@field name string name in messages and reports
----@field network tperf.system.network between GPUs
+---@field network tperf.system.network between GPUs: fast and slow, or tiers
 ---@field price? tperf.system.price for tperf.cost
 ---@field source? string where the numbers come from
 ---@field vendor? string vendor of the accelerator, for display
@@ -1481,11 +1482,13 @@
 ---@field fast tperf.system.network.fast within a domain: NVLink, Infinity Fabric
 ---@field slow tperf.system.network.slow between domains: InfiniBand, Ethernet
 ---@field source? string where the numbers come from
+---@field tiers? table[] and of the one with nics_per_gpu. Each other one joins what the tier inward joins, through its uplinks.
 
 ---@class tperf.system.network.fast
 ---@field axes? integer[] A torus of up to three axes: the length from which each wraps around. Two links of a GPU lie along each.
 ---@field bandwidth number|string per GPU and direction
 ---@field curves_of? string a system whose links' curves fill missing ones; none: none's
+---@field degraded? number part of the bandwidth that is left where links failed
 ---@field domain integer GPUs
 ---@field efficiency? any the part of the bandwidth that messages reach, or curves
 ---@field host_gpus? integer of one host, if a domain joins several
@@ -1499,6 +1502,7 @@
 ---@field bandwidth number|string per NIC and direction
 ---@field chain? number|string of broadcasts and reduces, per GPU of the chain
 ---@field curves_of? string as of the links
+---@field degraded? number as of the links
 ---@field efficiency? any the part of the bandwidth that messages reach, or a curve
 ---@field latency? number|string per hop
 ---@field name? string name of the network, for display
@@ -1693,6 +1697,7 @@ function tperf_Report:save(path) end
 ---@field time number seconds, run by itself
 ---@field fast_bytes number that one GPU sends over its fast port
 ---@field nic_bytes number that one GPU sends through its NICs
+---@field tiers? table[] of a network of more than two tiers, innermost first: { name =, bytes =, time = } of one GPU
 ---@field algorithm string the algorithm timed: "ring", "rings" (parallel), "tree", "switch", "pairwise", "one-shot" …
 ---@field parts? number collectives that this is, one after the other (1); below 1: part of one for several layers
 ---@field beside? boolean overlaps with its op's own work: only the time beyond that work counts
@@ -2155,6 +2160,8 @@ function tperf.check.raises(text, f, ...) end
 ---The seconds that a collective takes.
 ---@param given tperf.collective.request
 ---@return number seconds
+---@return table[]? tiers  innermost first: { name =, bytes = of one GPU of the group through its part of the tier, time = seconds of these bytes at the bandwidth that is reached }; the longest of them and a start make up about the seconds
+---@return string? algorithm
 function tperf.collective(given) end
 
 ---The cost of a training run with a configuration.

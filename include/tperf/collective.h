@@ -1,4 +1,4 @@
-// collective.h: how long a collective takes on the two-tier network.
+// collective.h: how long a collective takes on a network of tiers.
 //
 // A group of `size` GPUs has `fast` of them in each fast domain. V is the size of nccl-tests (except for a send): the
 // gathered result of an all-gather, the input of a reduce-scatter, the vector of an all-reduce, the message of a
@@ -29,6 +29,14 @@
 //   all-to-all:      every GPU sends V/n to each other one: (q-1)/n V over its fast port and, at
 //                    the same time, (n-q)/n V over its own nu NICs; pairwise exchange takes n-1 steps.
 //                    l_s (n-q) + l_f (q-1) + max((n-q)/n V / (nu B_s), (q-1)/n V / B_f)
+//
+// Further tiers (tperf_tier) have no ports of GPUs, but uplinks of units. With u of the group's GPUs in a unit, c = n/u
+// units, and B_t of uplinks per GPU, the bytes take at least
+//   k V / (u B_t) around rings, 2 (c-1)/c V / (u B_t) along trees, (n-u)/n V / (u B_t) of a scatter or gather, and
+//   (n-u)/n V / B_t in an all-to-all (a unit within a domain: q for n)
+// since every GPU of a unit has an equal part of its uplinks (max-min, when all communicate alike); and every hop between
+// units takes the tier's latency: c-1 of a ring's, n-u of an all-to-all's, 2 log2(c) of a tree's.
+// So a tier that is no slower than the one inward changes nothing.
 #ifndef TPERF_COLLECTIVE_H
 #define TPERF_COLLECTIVE_H
 
@@ -56,7 +64,16 @@ extern const char *const tperf_collective_names[TPERF_COLLECTIVE_COUNT + 1]; // 
 typedef struct tperf_group {
     int64_t size; // GPUs that take part
     int64_t fast; // how many of them share one fast domain; divides size
+    // From one GPU of the group to the next: GPUs within a domain, and domains. 0 or 1: they are neighbours. They decide
+    // how many share a unit of a further tier.
+    int64_t near, far;
 } tperf_group;
+
+// How many of a group share a unit of a tier.
+int64_t tperf_group_members(const tperf_system *system, tperf_group group, const tperf_tier *tier);
+
+// Two GPUs that the tier joins, and no tier inward.
+tperf_group tperf_pair_across(const tperf_system *system, const tperf_tier *tier);
 
 // Checks 1 <= fast <= min(size, domain), and that fast divides size.
 tperf_status tperf_group_validate(tperf_group group, const tperf_system *system,
@@ -90,6 +107,17 @@ const char *tperf_algorithm_name(int i);
 
 tperf_route tperf_collective_route(const tperf_system *system, const tperf_rules *rules,
                                    tperf_collective kind, double bytes, tperf_group group);
+
+// What a route passes through a tier: bytes of one GPU of the group through its part of it, and their seconds at the
+// bandwidth that is reached. A collective takes about the longest of these, and its start.
+typedef struct tperf_tier_use {
+    const char *name; // of a tier; "fast" and "slow" in a network of two
+    double bytes, seconds;
+} tperf_tier_use;
+
+// Lists the tiers that a route passes, from the innermost out; returns their number.
+int tperf_route_tiers(const tperf_system *system, tperf_route route, tperf_collective kind,
+                      tperf_group group, tperf_tier_use uses[TPERF_TIERS_MAX]);
 
 // How tokens choose experts: the top_k of all `experts`, all equally likely; or of the experts in the best top_groups
 // of `groups` equal groups (node-limited routing, arXiv 2412.19437, section 2.1.2). groups 0 or 1: no groups.

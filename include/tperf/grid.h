@@ -59,6 +59,11 @@ int64_t tperf_grid_own_batch(const tperf_grid *grid, const int64_t *sizes);
 // Whether the sizes of folded axes divide those that they fold over, and the shards divide the replicas.
 bool tperf_grid_folds(const tperf_grid *grid, const int64_t *sizes);
 
+// The own axes, as a mask, whose GPUs lie between two that follow each other in a group of an own axis: beyond a domain,
+// own axes stand in the grid's order, and replicas and stages outside them. A folded axis lies where the first does that
+// it folds over, outside those before it that fold over the same.
+unsigned tperf_grid_inward(const tperf_grid *grid, int axis);
+
 // Derives `fast` of the folded axes from those that they fold over, neighbours first.
 void tperf_grid_fold(const tperf_grid *grid, const int64_t *sizes, int64_t *fast);
 
@@ -100,6 +105,10 @@ typedef struct tperf_replicas {
         double bytes; // fraction of the gradient's bytes
     } copies[TPERF_AXES_MAX];
 } tperf_replicas;
+
+// The GPUs with a copy of a weight, all together.
+tperf_group tperf_grid_copies_group(const tperf_grid *grid, const int64_t *sizes,
+                                    const int64_t *fast, bool experts);
 
 tperf_replicas tperf_grid_replicas(const tperf_grid *grid, const int64_t *sizes,
                                    const int64_t *fast, bool experts);

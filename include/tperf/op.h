@@ -36,10 +36,11 @@ typedef struct tperf_comm {
     tperf_carried carries;
     char axis[TPERF_AXIS_NAME_MAX]; // "tp", "cp" …
     int axis_index;                 // row in the grid, set by tperf_op_join
-    bool share;   // bytes are one GPU's share of the vector, until the op joins a layer
-    bool beside;  // overlaps the op's own work: only the excess takes time
-    bool own;     // in a backward pass: serves the gradients of the op's parameters
-    double bytes; // the full vector, see tperf/collective.h
+    unsigned inward; // axes whose GPUs lie between those of the group, as a mask; as well
+    bool share;      // bytes are one GPU's share of the vector, until the op joins a layer
+    bool beside;     // overlaps the op's own work: only the excess takes time
+    bool own;        // in a backward pass: serves the gradients of the op's parameters
+    double bytes;    // the full vector, see tperf/collective.h
     // For an all-to-all of tokens that sends each token once per domain; top_k 0: a plain collective.
     tperf_routing routing;
     double units;       // multiprocessors taken from concurrent kernels; 0: the software's default

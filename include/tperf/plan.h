@@ -512,11 +512,20 @@ void tperf_exchange_times(const tperf_plan *plan, tperf_exchange *exchanges);
 // the parts again; and of the host's calls for it.
 typedef struct tperf_hop {
     double fast, slow, gather, host;
+    // In a network of more tiers: its system, the GPUs of a stage of one replica, and the seconds to another unit of each.
+    const tperf_system *system; // NULL: of two
+    int64_t own;
+    double up[TPERF_TIERS_MAX - 2];
 } tperf_hop;
 tperf_hop tperf_hop_times(const tperf_job *job, const tperf_workload *workload);
 
 // The GPUs that gather the parts of a message: they fill fast domains before the pipeline's stages do.
 tperf_group tperf_hop_group(const tperf_job *job, const tperf_workload *workload);
+
+// Links between the pp stages of a pipeline, of dp, that lead to another unit of a tier, however far inward that they
+// lead. `fast` stages share a domain. Beyond it, and within it, stages lie outside all other axes.
+double tperf_hop_links(const tperf_hop *hop, double pp, double fast, double dp,
+                       const tperf_tier *tier);
 
 // The average over the links between stages, which depends on their placement.
 double tperf_hop_time(const tperf_candidate *candidate, const tperf_job *job, tperf_hop hop);

@@ -201,6 +201,10 @@ tperf_pass_cost tperf_pass_cost_of(const tperf_op *op, const tperf_pass *pass,
 // The number of panels in which an op's collectives travel: 1 except for SUMMA.
 double tperf_panels_of(const tperf_op *op, int64_t panels);
 
+// The GPUs that a collective runs among.
+tperf_group tperf_comm_group(const tperf_comm *comm, const tperf_platform *on, const int64_t *sizes,
+                             const tperf_placement *placement);
+
 // Seconds of one panel of one collective of a pass.
 double tperf_comm_time(const tperf_comm *comm, const tperf_platform *on, const int64_t *sizes,
                        const tperf_placement *placement, double panels);

@@ -1,4 +1,4 @@
-// system.h: the machine being modelled: one accelerator's peaks and a two-tier network.
+// system.h: the machine being modelled: one accelerator's peaks, and a network of tiers.
 // Everything is in SI units: FLOP/s, bytes/s, bytes, seconds, watts. Peaks are the vendor's dense figures (no
 // sparsity); each efficiency is the fraction of a peak that a kernel or a message reaches. Bandwidths are per
 // direction.
@@ -11,7 +11,21 @@
 #include "tperf/efficiency.h"
 #include "tperf/error.h"
 
-enum { TPERF_TORUS_AXES = 3 };
+enum { TPERF_TORUS_AXES = 3, TPERF_TIERS_MAX = 8, TPERF_TIER_NAME_MAX = 32 };
+
+// A network is an ordered list of tiers, from the innermost out. A GPU has ports to two of them: its fast port to the
+// innermost, its NICs to the innermost between domains. Each other tier joins units of the tier inward through their
+// uplinks: racks in a domain, leaves under a spine, sites. What passes it passes its GPUs' fast ports or NICs, too.
+typedef struct tperf_tier {
+    char name[TPERF_TIER_NAME_MAX];
+    int64_t unit; // GPUs of each unit that it joins
+    bool outside; // it joins domains, not parts of one
+    bool
+        alone; // one group has a unit's uplinks for itself; else each GPU of a unit has an equal part of them
+    double bandwidth;  // bytes/s of uplinks per GPU of a unit and direction
+    double efficiency; // part of it that is reached; 0: of the ports
+    double latency_s;  // seconds per hop from unit to unit; at least those of the tier inward
+} tperf_tier;
 
 typedef struct tperf_system {
     bool serves;         // runs a serving engine, which has kernels of its own
@@ -60,6 +74,7 @@ typedef struct tperf_system {
             bool mesh;        // a link between each pair of them, not a switch
             // A torus: the length from which each axis wraps around; 0 after the last, all 0: none.
             double axes[TPERF_TORUS_AXES];
+            char name[TPERF_TIER_NAME_MAX]; // of its tier; empty: "fast"
         } fast;
         struct {              // between domains: InfiniBand, Ethernet
             double bandwidth; // bytes/s per NIC and direction
@@ -68,7 +83,11 @@ typedef struct tperf_system {
             double nics_per_gpu; // may be fractional: 0.5 = two GPUs share one NIC
             double
                 chain_s; // per GPU of the chain along which a broadcast or a reduce passes chunks
+            char name[TPERF_TIER_NAME_MAX]; // of its tier; empty: "slow"
         } slow;
+        // Those without ports, from the innermost out: units grow. A network of two tiers has none.
+        int64_t n_tiers;
+        tperf_tier tiers[TPERF_TIERS_MAX - 2];
     } network;
     struct {
         // Bytes/s between one GPU and its host's memory, per direction; 0 = unknown.

@@ -69,9 +69,11 @@ tperf_status tperf_block_check(const tperf_block *block, const tperf_grid *grid,
 
 // Consecutive ops of a section: those of a block, which other sections and workloads may share.
 typedef struct tperf_block_part {
-    uint64_t id;      // tperf_block's
-    unsigned axes;    // bit i: their times may depend on the placement of axis i
-    size_t end;       // ops below this index belong to this or an earlier part
+    uint64_t id;   // tperf_block's
+    unsigned axes; // bit i: their times may depend on the placement of axis i
+    unsigned
+        inward; // and with further tiers, on that of these, which lie within groups of the former
+    size_t end; // ops below this index belong to this or an earlier part
     const char *name; // of the block
     const tperf_block_bytes *bytes;
 } tperf_block_part;

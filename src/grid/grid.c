@@ -143,6 +143,17 @@ bool tperf_grid_folds(const tperf_grid *grid, const int64_t *sizes) {
     return !shards || copies_over(grid, false, sizes) % shards == 0;
 }
 
+unsigned tperf_grid_inward(const tperf_grid *grid, int axis) {
+    unsigned inward = 0, folds = grid->axes[axis].folds;
+    for (int i = TPERF_AXIS_OWN; i < axis; i++) {
+        if (folds >> i & 1) break;
+        if (!folded(grid, i)) inward |= 1u << i;
+    }
+    for (int i = TPERF_AXIS_OWN; i < axis && folds; i++)
+        if (grid->axes[i].folds == folds) inward |= 1u << i;
+    return inward;
+}
+
 void tperf_grid_fold(const tperf_grid *grid, const int64_t *sizes, int64_t *fast) {
     int64_t left = product_over(grid, view_of(grid, TPERF_CUTS_EXPERTS), fast);
     for (int i = TPERF_AXIS_OWN; i < grid->n; i++) {
@@ -150,6 +161,37 @@ void tperf_grid_fold(const tperf_grid *grid, const int64_t *sizes, int64_t *fast
         fast[i] = cuts(grid, i, TPERF_CUTS_EXPERTS) ? tperf_gcd(sizes[i], left) : 1;
         left /= fast[i];
     }
+}
+
+// A group with the GPUs of the axes of a mask between its own.
+static tperf_group group_over(const int64_t *sizes, const int64_t *fast, int64_t size, int64_t part,
+                              unsigned inward) {
+    tperf_group group = {size, part, 1, 1};
+    for (int i = 0; inward >> i; i++) {
+        if (!(inward >> i & 1)) continue;
+        group.near *= fast[i];
+        group.far *= sizes[i] / fast[i];
+    }
+    return group;
+}
+
+// The own axes, as a mask, whose GPUs lie between the copies of a weight: those that cut it, and those reduced
+// separately. Replicas lie outside all of them.
+static unsigned between_copies(const tperf_grid *grid, bool experts) {
+    unsigned between = 0, view = experts ? view_of(grid, TPERF_CUTS_EXPERTS) : 0;
+    unsigned what = experts ? TPERF_CUTS_EXPERTS : TPERF_CUTS_WEIGHTS;
+    for (int i = TPERF_AXIS_OWN; i < grid->n; i++) {
+        bool spreads = folded(grid, i) && cuts(grid, i, TPERF_CUTS_EXPERTS);
+        bool copied = grid->axes[i].apart == 0 && (view >> i & 1 || !cuts(grid, i, what));
+        if (folded(grid, i) ? experts && spreads : !copied) between |= 1u << i;
+    }
+    return between;
+}
+
+tperf_group tperf_grid_copies_group(const tperf_grid *grid, const int64_t *sizes,
+                                    const int64_t *fast, bool experts) {
+    return group_over(sizes, fast, copies_over(grid, experts, sizes),
+                      copies_over(grid, experts, fast), between_copies(grid, experts));
 }
 
 static void add_level(tperf_replicas *r, tperf_group group, double bytes) {
@@ -178,17 +220,20 @@ tperf_replicas tperf_grid_replicas_among(const tperf_grid *grid, const int64_t *
     if (shards) {
         r.shards.size = shards_among(all.size, dense, shards);
         r.shards.fast = tperf_gcd(r.shards.size, all.fast);
-        add_level(&r, (tperf_group){all.size / r.shards.size, all.fast / r.shards.fast}, 1);
+        tperf_group copies = {all.size / r.shards.size, all.fast / r.shards.fast,
+                              all.near * r.shards.fast, all.far * (r.shards.size / r.shards.fast)};
+        add_level(&r, copies, 1);
     }
     for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
         if (grid->axes[i].apart > 0)
-            add_level(&r, (tperf_group){sizes[i], fast[i]}, grid->axes[i].apart);
+            add_level(&r, group_over(sizes, fast, sizes[i], fast[i], tperf_grid_inward(grid, i)),
+                      grid->axes[i].apart);
     return r;
 }
 
 tperf_replicas tperf_grid_replicas(const tperf_grid *grid, const int64_t *sizes,
                                    const int64_t *fast, bool experts) {
-    tperf_group all = {copies_over(grid, experts, sizes), copies_over(grid, experts, fast)};
+    tperf_group all = tperf_grid_copies_group(grid, sizes, fast, experts);
     return tperf_grid_replicas_among(grid, sizes, fast, all, copies_over(grid, false, sizes));
 }
 

@@ -144,29 +144,45 @@ typedef struct making {
     int64_t dense, experts; // copies of a dense weight, and of an expert's, in all domains
 } making;
 
-static bool same_apart(const tperf_grid *grid, const tperf_exchange_groups *groups,
+// Whether the groups of axes that are reduced separately lie alike. With further tiers, all own axes before them count.
+static bool same_apart(const tperf_placement_problem *s, const tperf_exchange_groups *groups,
                        const int64_t *fast) {
-    for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
-        if (grid->axes[i].apart > 0 && groups->apart_fast[i] != fast[i]) return false;
+    const tperf_grid *grid = s->grid;
+    bool alike = true;
+    for (int i = TPERF_AXIS_OWN; i < grid->n; i++) {
+        alike = alike && groups->apart_fast[i] == fast[i];
+        if (grid->axes[i].apart > 0 && (s->tiered ? !alike : groups->apart_fast[i] != fast[i]))
+            return false;
+    }
     return true;
 }
 
+// The copies of a weight, all together.
+static tperf_group copies_of(const making *m, const int64_t *fast, int64_t in_domain,
+                             bool experts) {
+    const tperf_placement_problem *s = m->problem;
+    if (s->tiered) return tperf_grid_copies_group(s->grid, s->sizes, fast, experts);
+    return (tperf_group){experts ? m->experts : m->dense, in_domain, 1, 1};
+}
+
+static bool lie_alike(const tperf_group *a, const tperf_group *b) {
+    return a->fast == b->fast && a->near == b->near && a->far == b->far;
+}
+
 // Adds groups of replicas to the cache and returns their index; UINT32_MAX if out of memory.
-static uint32_t add_exchange(const making *m, const int64_t *fast, int64_t dense_fast,
-                             int64_t experts_fast) {
+static uint32_t add_exchange(const making *m, const int64_t *fast, tperf_group dense,
+                             tperf_group experts) {
     tperf_placement_cache *found = m->found;
     const tperf_placement_problem *s = m->problem;
     if (!grow(s->heap, (void **)&found->exchanges, &found->exchanges_capacity,
               found->n_exchanges + 1, sizeof *found->exchanges))
         return UINT32_MAX;
     tperf_exchange_groups *groups = &found->exchanges[found->n_exchanges];
-    groups->dense_fast = dense_fast;
-    groups->experts_fast = experts_fast;
+    groups->all_dense = dense;
+    groups->all_experts = experts;
     memcpy(groups->apart_fast, fast, sizeof groups->apart_fast);
-    groups->dense = tperf_grid_replicas_among(s->grid, s->sizes, fast,
-                                              (tperf_group){m->dense, dense_fast}, m->dense);
-    groups->experts = tperf_grid_replicas_among(s->grid, s->sizes, fast,
-                                                (tperf_group){m->experts, experts_fast}, m->dense);
+    groups->dense = tperf_grid_replicas_among(s->grid, s->sizes, fast, dense, m->dense);
+    groups->experts = tperf_grid_replicas_among(s->grid, s->sizes, fast, experts, m->dense);
     return (uint32_t)found->n_exchanges++;
 }
 
@@ -178,13 +194,15 @@ static uint32_t find_exchange(const making *m, const tperf_layout *layout, const
     int64_t experts = layout->experts * fast[TPERF_AXIS_REPLICAS];
     int64_t spread = s->folds ? tperf_grid_spread(s->grid, fast) : 1;
     if (spread > 1) experts /= spread;
+    tperf_group all_dense = copies_of(m, fast, dense, false),
+                all_experts = copies_of(m, fast, experts, true);
     for (size_t i = found->n_exchanges; i-- > m->exchanges;) {
         const tperf_exchange_groups *groups = &found->exchanges[i];
-        if (groups->dense_fast == dense && groups->experts_fast == experts &&
-            same_apart(s->grid, groups, fast))
+        if (lie_alike(&groups->all_dense, &all_dense) &&
+            lie_alike(&groups->all_experts, &all_experts) && same_apart(s, groups, fast))
             return (uint32_t)i;
     }
-    return add_exchange(m, fast, dense, experts);
+    return add_exchange(m, fast, all_dense, all_experts);
 }
 
 static bool is_demanded(const tperf_placement_problem *s, const int64_t *fast) {

@@ -19,6 +19,7 @@ typedef struct tperf_placement_problem {
     bool one_domain;               // all GPUs are in one domain
     bool fills;                    // a placement must fill the domain (Q16)
     bool folds;                    // tperf_grid_may_fold
+    bool tiered; // the network has further tiers: groups depend on all axes' parts
 } tperf_placement_problem;
 
 // One way to place the own axes that multiply the GPUs.
@@ -62,7 +63,8 @@ typedef struct tperf_placement_run {
 // Groups of replicas. Placements with equal groups exchange gradients in equal time. For one number of stages the
 // groups follow from how many GPUs of a domain hold copies, and from the axes that are reduced separately.
 typedef struct tperf_exchange_groups {
-    int64_t dense_fast, experts_fast, apart_fast[TPERF_AXES_MAX];
+    tperf_group all_dense, all_experts; // with a copy
+    int64_t apart_fast[TPERF_AXES_MAX];
     tperf_replicas dense, experts;
 } tperf_exchange_groups;
 

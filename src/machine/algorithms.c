@@ -60,8 +60,10 @@ static double lone_nics(const tperf_exchange *e) {
 }
 
 static tperf_rate send_rate(const tperf_exchange *e) {
-    if (e->group.fast > 1) return (tperf_rate){fast_hops(e, 1), 1 / fast_rate(e)};
-    return (tperf_rate){slow_hops(e, 1), 1 / (nic_rate(e) * lone_nics(e))};
+    if (e->group.fast > 1)
+        return (tperf_rate){fast_hops(e, 1) + e->up.near_s, e->up.near_times / fast_rate(e)};
+    return (tperf_rate){slow_hops(e, 1) + e->up.far_s,
+                        e->up.far_times / (nic_rate(e) * lone_nics(e))};
 }
 
 static tperf_route send_route(const tperf_exchange *e) {
@@ -98,14 +100,22 @@ static double near_hops(const tperf_exchange *e, double hops) {
     return fast_hops(e, hops < most ? hops : most);
 }
 
+// Seconds of latency of further tiers.
+static double climbs(const tperf_exchange *e) {
+    return e->up.near_s + e->up.far_s;
+}
+
 // One pass around a ring, with the fraction `part` of the bytes crossing every link.
 static tperf_rate once_around(const tperf_exchange *e, double part) {
     if (e->reach == TPERF_LONE)
-        return (tperf_rate){slow_hops(e, e->n - 1), part / (nic_rate(e) * lone_nics(e))};
-    if (e->reach == TPERF_INSIDE) return (tperf_rate){near_hops(e, e->n - 1), part / fast_rate(e)};
+        return (tperf_rate){slow_hops(e, e->n - 1) + e->up.far_s,
+                            e->up.far_times * (part / (nic_rate(e) * lone_nics(e)))};
+    double near = e->up.near_times * (part / fast_rate(e));
+    if (e->reach == TPERF_INSIDE) return (tperf_rate){near_hops(e, e->n - 1) + e->up.near_s, near};
     double nics = e->system->network.slow.nics_per_gpu;
-    return (tperf_rate){slow_hops(e, e->g - 1) + near_hops(e, e->n - e->g),
-                        larger(part / (nics * e->q * nic_rate(e)), part / fast_rate(e))};
+    double far = e->up.far_times * (part / (nics * e->q * nic_rate(e)));
+    return (tperf_rate){slow_hops(e, e->g - 1) + near_hops(e, e->n - e->g) + climbs(e),
+                        larger(far, near)};
 }
 
 static tperf_rate ring_rate(const tperf_exchange *e) {
@@ -127,9 +137,11 @@ static tperf_rate rooted_rate(const tperf_exchange *e) {
     double nics = e->system->network.slow.nics_per_gpu;
     double out = (e->n - e->q) / e->n, passing = (e->n - 1) / e->n;
     if (e->reach == TPERF_LONE)
-        return (tperf_rate){slow_hops(e, e->n - 1), passing / (nic_rate(e) * nics)};
-    return (tperf_rate){slow_hops(e, e->g - 1) + near_hops(e, e->n - e->g),
-                        larger(out / (nics * e->q * nic_rate(e)), passing / fast_rate(e))};
+        return (tperf_rate){slow_hops(e, e->n - 1) + e->up.far_s,
+                            e->up.far_times * (passing / (nic_rate(e) * nics))};
+    return (tperf_rate){slow_hops(e, e->g - 1) + near_hops(e, e->n - e->g) + climbs(e),
+                        larger(e->up.far_times * (out / (nics * e->q * nic_rate(e))),
+                               e->up.near_times * (passing / fast_rate(e)))};
 }
 
 static tperf_route rooted_route(const tperf_exchange *e) {
@@ -139,9 +151,9 @@ static tperf_route rooted_route(const tperf_exchange *e) {
 
 static tperf_rate pairwise_rate(const tperf_exchange *e) {
     double nics = e->system->network.slow.nics_per_gpu;
-    return (tperf_rate){
-        slow_hops(e, e->n - e->q) + near_hops(e, e->q - 1),
-        larger((e->n - e->q) / e->n / (nic_rate(e) * nics), (e->q - 1) / e->n / fast_rate(e))};
+    return (tperf_rate){slow_hops(e, e->n - e->q) + near_hops(e, e->q - 1) + climbs(e),
+                        larger(e->up.far_times * ((e->n - e->q) / e->n / (nic_rate(e) * nics)),
+                               e->up.near_times * ((e->q - 1) / e->n / fast_rate(e)))};
 }
 
 // Every byte passes the links of its way; those in the middle of the longest axis pass most.
@@ -162,10 +174,20 @@ static bool switch_adds(const tperf_exchange *e) {
 
 // One curve for the protocols of rings and the switch. A broadcast, scatter or gather costs as much as an all-gather
 // that moves as many bytes through every port; a reduce as much as such a reduce-scatter.
-static double link_seconds(const tperf_exchange *e) {
+static double port_seconds(const tperf_exchange *e) {
     if (reduces(e)) return tperf_link_time_of(e->link, true, e->port, e->n, e->bytes, e->stream);
     double bytes = moves_whole(e->kind) ? e->bytes * (e->n / (e->n - 1)) : e->bytes;
     return tperf_link_time(e->link, false, e->port, e->n, bytes);
+}
+
+// With what further tiers add, in a domain.
+static double link_seconds(const tperf_exchange *e) {
+    double seconds = port_seconds(e);
+    if (!(e->up.near_times > 1)) return seconds + e->up.near_s;
+    double stream = reduces(e) ? e->stream
+                               : tperf_link_stream(e->link, false, e->port, e->n,
+                                                   through_fast_port(e), e->bytes, NULL);
+    return seconds + (e->up.near_times - 1) * stream + e->up.near_s;
 }
 
 static tperf_route port_route(const tperf_exchange *e) {
@@ -185,8 +207,16 @@ static bool reads_peers(const tperf_exchange *e) {
     return e->system->serves && e->system->curves.direct.one_shot > 0;
 }
 
+// Each reads from each other one.
+static tperf_uplinks pairs_up(const tperf_exchange *e) {
+    if (e->system->network.n_tiers == 0) return e->up;
+    return tperf_uplinks_of(e->system, e->group, TPERF_PASSES_PAIRED, true);
+}
+
 static double one_shot_seconds(const tperf_exchange *e) {
-    return tperf_one_shot_time(&e->system->curves.direct, e->port, e->n, e->bytes);
+    tperf_uplinks up = pairs_up(e);
+    return tperf_one_shot_time(&e->system->curves.direct, e->port / up.near_times, e->n, e->bytes) +
+           up.near_s;
 }
 
 static tperf_route one_shot_route(const tperf_exchange *e) {
@@ -194,7 +224,9 @@ static tperf_route one_shot_route(const tperf_exchange *e) {
 }
 
 static double two_shot_seconds(const tperf_exchange *e) {
-    return tperf_two_shot_time(&e->system->curves.direct, e->port, e->n, e->bytes);
+    tperf_uplinks up = pairs_up(e);
+    return tperf_two_shot_time(&e->system->curves.direct, e->port / up.near_times, e->n, e->bytes) +
+           up.near_s;
 }
 
 static tperf_route two_shot_route(const tperf_exchange *e) {
@@ -223,14 +255,15 @@ static const double ONE_WAY = 0.2;
 static double slow_seconds(const tperf_exchange *e) {
     const tperf_slow_curve *slow = &e->system->curves.slow;
     double nics = e->q * e->system->network.slow.nics_per_gpu * e->system->network.slow.bandwidth;
-    double stream = leaving(e) / (nics * slow->efficiency);
-    if (e->reach == TPERF_BOTH)
-        stream =
-            larger(stream, reduces(e) ? e->stream
-                                      : tperf_link_stream(e->link, false, e->port, e->q,
-                                                          through_fast_port(e), e->bytes, NULL));
+    double stream = e->up.far_times * (leaving(e) / (nics * slow->efficiency));
+    if (e->reach == TPERF_BOTH) {
+        double near = reduces(e) ? e->stream
+                                 : tperf_link_stream(e->link, false, e->port, e->q,
+                                                     through_fast_port(e), e->bytes, NULL);
+        stream = larger(stream, e->up.near_times * near);
+    }
     bool one_way = e->kind == TPERF_ALL_GATHER || e->kind == TPERF_REDUCE_SCATTER;
-    double time = tperf_slow_time(slow, slow_start(e), stream, one_way ? ONE_WAY : 1);
+    double time = tperf_slow_time(slow, slow_start(e) + climbs(e), stream, one_way ? ONE_WAY : 1);
     // No faster than the part of one domain alone, which may be the slower one where domains are large, and where an
     // all-to-all starts slowly in them.
     bool less = e->group.fast <= MEASURED_DOMAIN && e->kind != TPERF_ALL_TO_ALL;
@@ -284,13 +317,20 @@ const tperf_algorithm tperf_algorithms[] = {
 
 // --- choice ---
 
-static const tperf_link_curve *link_of(const tperf_system *system, tperf_collective kind) {
+const tperf_link_curve *tperf_link_curve_of(const tperf_system *system, tperf_collective kind) {
     const tperf_link_curve *curves = system->curves.link;
     if (kind == TPERF_ALL_REDUCE) return &curves[TPERF_LINK_ALL_REDUCE];
     if (kind == TPERF_REDUCE_SCATTER || kind == TPERF_REDUCE)
         return &curves[TPERF_LINK_REDUCE_SCATTER];
     if (kind == TPERF_ALL_TO_ALL) return &curves[TPERF_LINK_ALL_TO_ALL];
     return &curves[TPERF_LINK_ALL_GATHER];
+}
+
+tperf_pattern tperf_pattern_of(tperf_collective kind, bool measured) {
+    if (kind == TPERF_ALL_TO_ALL) return TPERF_PASSES_PAIRED;
+    if (kind == TPERF_SCATTER || kind == TPERF_GATHER)
+        return measured ? TPERF_PASSES_RING : TPERF_PASSES_ROOTED;
+    return measured && kind == TPERF_ALL_REDUCE ? TPERF_PASSES_TREE : TPERF_PASSES_RING;
 }
 
 static bool is_measured(const tperf_system *system, tperf_collective kind, tperf_group group,
@@ -321,7 +361,7 @@ static double port_of(const tperf_system *system, int64_t q, const tperf_block *
 tperf_exchange tperf_exchange_of(const tperf_system *system, const tperf_rules *rules,
                                  tperf_collective kind, double bytes, tperf_group group) {
     double n = (double)group.size, q = (double)group.fast;
-    const tperf_link_curve *link = link_of(system, kind);
+    const tperf_link_curve *link = tperf_link_curve_of(system, kind);
     unsigned reach = group.size == group.fast ? TPERF_INSIDE
                      : group.fast == 1        ? TPERF_LONE
                                               : TPERF_BOTH;
@@ -340,10 +380,13 @@ tperf_exchange tperf_exchange_of(const tperf_system *system, const tperf_rules *
         .g = n / q,
         .block = block,
         .port = port_of(system, group.fast, &block),
+        .up = {1, 1, 0, 0},
         .link = link,
         .reach = reach,
         .is = BIT(kind) | reach | (measured ? TPERF_CURVE : TPERF_FORMULA),
     };
+    if (system->network.n_tiers > 0)
+        e.up = tperf_uplinks_of(system, group, tperf_pattern_of(kind, measured), measured);
     if (measured && reduces(&e) && reach != TPERF_LONE)
         e.stream = tperf_link_stream(link, true, e.port, q, through_fast_port(&e), bytes, &e.adds);
     return e;

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "machine/tiers.h"
 #include "machine/torus.h"
 #include "tperf/collective.h"
 
@@ -17,6 +18,7 @@ typedef struct tperf_exchange {
     double n, q, g;
     tperf_block block; // of those of a domain, in a torus
     double port;       // bytes/s from one GPU to the others of its group in the domain
+    tperf_uplinks up;  // of further tiers
     const tperf_link_curve *link;
     // Of an all-reduce on curves with several GPUs of a domain: the bandwidth-bound part within it, and whether the switch
     // reduces.
@@ -53,6 +55,12 @@ typedef struct tperf_algorithm {
 
 // In order: of several that apply, the fastest runs; of equally fast ones, the first.
 extern const tperf_algorithm tperf_algorithms[];
+
+// The curve of a collective within a domain; its `large` is 0 if there is none.
+const tperf_link_curve *tperf_link_curve_of(const tperf_system *system, tperf_collective kind);
+
+// measured: between domains by a curve.
+tperf_pattern tperf_pattern_of(tperf_collective kind, bool measured);
 
 tperf_exchange tperf_exchange_of(const tperf_system *system, const tperf_rules *rules,
                                  tperf_collective kind, double bytes, tperf_group group);

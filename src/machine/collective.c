@@ -2,6 +2,7 @@
 #include "tperf/collective.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "machine/algorithms.h"
 
@@ -76,4 +77,48 @@ tperf_route tperf_collective_route(const tperf_system *system, const tperf_rules
     tperf_route route = a->route(&e);
     route.algorithm = a->name;
     return route;
+}
+
+static tperf_tier_use use_of(const char *name, const char *otherwise, double bytes,
+                             double seconds) {
+    return (tperf_tier_use){name[0] ? name : otherwise, bytes, seconds};
+}
+
+// Seconds of one GPU's bytes through its fast port.
+static double port_seconds(const tperf_system *system, double bytes, const char *algorithm,
+                           tperf_collective kind, double gpus) {
+    const tperf_link_curve *link = tperf_link_curve_of(system, kind);
+    double bandwidth = system->network.fast.bandwidth;
+    if (!(link->large > 0)) return bytes / (bandwidth * system->network.fast.efficiency);
+    if (strcmp(algorithm, "switch") == 0) return bytes / (bandwidth * link->in_network);
+    return tperf_link_stream(link, false, bandwidth, gpus, bytes, 0, NULL);
+}
+
+int tperf_route_tiers(const tperf_system *system, tperf_route route, tperf_collective kind,
+                      tperf_group group, tperf_tier_use uses[TPERF_TIERS_MAX]) {
+    int n = 0;
+    tperf_pattern pattern = tperf_pattern_of(kind, strcmp(route.algorithm, "tree") == 0);
+    double nics = system->network.slow.nics_per_gpu * system->network.slow.bandwidth;
+    double near = port_seconds(system, route.fast_bytes, route.algorithm, kind, (double)group.fast);
+    double far = route.nic_bytes / (nics * system->network.slow.efficiency);
+    bool passed[2] = {false, false};
+    for (int64_t i = 0; i <= system->network.n_tiers; i++) {
+        const tperf_tier *tier = &system->network.tiers[i];
+        bool ends = i == system->network.n_tiers, outside = ends || tier->outside;
+        for (int port = 0; port <= outside; port++) {
+            if (passed[port]) continue;
+            passed[port] = true;
+            if (port == 0 && route.fast_bytes > 0)
+                uses[n++] = use_of(system->network.fast.name, "fast", route.fast_bytes, near);
+            if (port == 1 && route.nic_bytes > 0)
+                uses[n++] = use_of(system->network.slow.name, "slow", route.nic_bytes, far);
+        }
+        if (ends) break;
+        tperf_uplink up = tperf_uplink_of(system, group, tier, pattern);
+        double bytes = up.share * (outside ? route.nic_bytes : route.fast_bytes);
+        if (!up.passes || !(bytes > 0)) continue;
+        double seconds = up.share * up.slowness * (outside ? far : near);
+        uses[n++] = (tperf_tier_use){tier->name, bytes, seconds};
+    }
+    return n;
 }

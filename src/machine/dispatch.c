@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "machine/tiers.h"
 #include "tperf/collective.h"
 
 double lgamma_r(double x, int *sign); // in every C library, but hidden from POSIX programs
@@ -69,9 +70,10 @@ static double nics_time(const tperf_system *system, const tperf_rules *rules, do
     if (!(curve.efficiency > 0))
         return tperf_collective_time(system, rules, TPERF_ALL_TO_ALL, bytes * n / (n - q), group);
     double nics = system->network.slow.nics_per_gpu * system->network.slow.bandwidth;
+    tperf_uplinks up = tperf_uplinks_of(system, group, TPERF_PASSES_PAIRED, true);
     curve.ramp_s = 0;
-    return tperf_slow_time(&curve, tperf_ring_start(&curve, n / q),
-                           bytes / (nics * curve.efficiency), 1);
+    return tperf_slow_time(&curve, tperf_ring_start(&curve, n / q) + up.far_s,
+                           up.far_times * (bytes / (nics * curve.efficiency)), 1);
 }
 
 static double latency_of(const tperf_system *system) {
@@ -86,17 +88,22 @@ static double low_latency_time(const tperf_system *system, const tperf_routing *
     double part = system->curves.slow.efficiency;
     double far = bytes * (g - 1) / g / (nics * (part > 0 ? part : system->network.slow.efficiency));
     double near = bytes * (q - 1) / n / (routing->ports * system->network.fast.bandwidth);
-    return latency_of(system) + routing->doubling_s * log2(g) + fmax(far, near);
+    tperf_uplinks up = tperf_uplinks_of(system, group, TPERF_PASSES_PAIRED, true);
+    return latency_of(system) + routing->doubling_s * log2(g) + up.near_s + up.far_s +
+           fmax(up.far_times * far, up.near_times * near);
 }
 
 static double ports_time(const tperf_system *system, const tperf_rules *rules,
                          const tperf_routing *routing, double bytes, tperf_group group) {
     double q = (double)group.fast;
     if (bytes == 0) return 0;
-    if (routing->ports > 0)
-        return latency_of(system) + bytes / (routing->ports * system->network.fast.bandwidth);
-    return tperf_collective_time(system, rules, TPERF_ALL_TO_ALL, bytes * q / (q - 1),
-                                 (tperf_group){group.fast, group.fast});
+    tperf_group inside = {group.fast, group.fast, group.near, 1};
+    if (routing->ports > 0) {
+        tperf_uplinks up = tperf_uplinks_of(system, inside, TPERF_PASSES_PAIRED, true);
+        return latency_of(system) + up.near_s +
+               up.near_times * (bytes / (routing->ports * system->network.fast.bandwidth));
+    }
+    return tperf_collective_time(system, rules, TPERF_ALL_TO_ALL, bytes * q / (q - 1), inside);
 }
 
 double tperf_dispatch_time(const tperf_system *system, const tperf_rules *rules,

@@ -38,6 +38,48 @@ static tperf_status check_part(double value, const char *name, tperf_error *erro
                            TPERF_MIN_PART);
 }
 
+// A tier joins whole units of the tier inward, and within a domain, switches.
+static tperf_status check_tier(const tperf_system *system, int64_t i, tperf_error *error) {
+    const tperf_tier *tier = &system->network.tiers[i];
+    int64_t domain = system->network.fast.domain, before = i > 0 ? tier[-1].unit : 1;
+    if (tier->outside && before < domain) before = domain;
+    bool fits = tier->unit >= before && (tier->outside || tier->unit < domain);
+    if (i > 0 && tier[-1].outside && !tier->outside) fits = false;
+    if (!fits || tier->unit > INT64_C(1) << 31)
+        return tperf_error_set(error, TPERF_INVALID,
+                               "network.tiers.%s joins units of %lld GPUs, but the tier inward "
+                               "joins %lld: tiers stand from the innermost out",
+                               tier->name, (long long)tier->unit, (long long)before);
+    if (!tier->outside && (system->network.fast.mesh || system->network.fast.axes[0] > 0))
+        return tperf_error_set(error, TPERF_INVALID,
+                               "network.tiers.%s lies in a domain, whose innermost tier must then "
+                               "be a switch",
+                               tier->name);
+    if (!(tier->bandwidth >= TPERF_MIN_RATE && tier->bandwidth <= TPERF_MAX_RATE))
+        return tperf_error_set(error, TPERF_INVALID,
+                               "network.tiers.%s.bandwidth is %g, not from %g to %g", tier->name,
+                               tier->bandwidth, TPERF_MIN_RATE, TPERF_MAX_RATE);
+    if (!(tier->efficiency == 0 || (tier->efficiency >= TPERF_MIN_PART && tier->efficiency <= 1)))
+        return tperf_error_set(error, TPERF_INVALID,
+                               "network.tiers.%s.efficiency is %g, not from %g to 1", tier->name,
+                               tier->efficiency, TPERF_MIN_PART);
+    if (!(tier->latency_s >= 0 && tier->latency_s <= TPERF_MAX_WAIT))
+        return tperf_error_set(error, TPERF_INVALID,
+                               "network.tiers.%s.latency is %g, not from 0 to %g s", tier->name,
+                               tier->latency_s, TPERF_MAX_WAIT);
+    return TPERF_OK;
+}
+
+static tperf_status check_tiers(const tperf_system *system, tperf_error *error) {
+    int64_t n = system->network.n_tiers;
+    if (n < 0 || n > TPERF_TIERS_MAX - 2)
+        return tperf_error_set(error, TPERF_INVALID, "network.tiers has %lld tiers, not up to %d",
+                               (long long)n + 2, TPERF_TIERS_MAX);
+    for (int64_t i = 0; i < n; i++)
+        TPERF_TRY(check_tier(system, i, error));
+    return TPERF_OK;
+}
+
 tperf_status tperf_system_validate(const tperf_system *system, tperf_error *error) {
     TPERF_TRY(check_peaks(system->accelerator.tensor, "tensor", error));
     TPERF_TRY(check_peaks(system->accelerator.vector, "vector", error));
@@ -58,7 +100,7 @@ tperf_status tperf_system_validate(const tperf_system *system, tperf_error *erro
         return tperf_error_set(error, TPERF_INVALID,
                                "network.fast.domain is %lld, not from 1 to 2^31 GPUs",
                                (long long)domain);
-    return TPERF_OK;
+    return check_tiers(system, error);
 }
 
 void tperf_system_flash(tperf_system *system, int64_t version) {

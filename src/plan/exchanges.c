@@ -189,14 +189,14 @@ tperf_joint tperf_joint_of(const tperf_job *job, const tperf_workload *workload,
                            int section, int64_t together) {
     double rate = job->training->gradient_bytes;
     if (section < workload->n_kinds + 2) {
-        if (!tperf_ends_apart(pipeline)) return (tperf_joint){.group = {1, 1}};
-        return (tperf_joint){{2, together == pipeline->pp ? 2 : 1},
+        if (!tperf_ends_apart(pipeline)) return (tperf_joint){.group = {1, 1, 1, 1}};
+        return (tperf_joint){{2, together == pipeline->pp ? 2 : 1, 1, 1},
                              rate * costs[workload->n_kinds + 1].tied.count};
     }
     int64_t copies = sharing_devices(pipeline, workload, section);
-    if (copies < 2) return (tperf_joint){.group = {1, 1}};
+    if (copies < 2) return (tperf_joint){.group = {1, 1, 1, 1}};
     int64_t near = tperf_gcd(copies, together == pipeline->pp ? copies : together);
-    return (tperf_joint){{copies, near},
+    return (tperf_joint){{copies, near, 1, 1},
                          rate * (costs[section].weights.count + costs[section].experts.count)};
 }
 

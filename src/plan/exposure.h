@@ -326,14 +326,20 @@ void tperf_exchange_times_among(const tperf_among *among, const tperf_job *job,
 
 tperf_layer_time tperf_layer_time_of(const tperf_job *job, const tperf_layer_cost *cost);
 
-// Seconds of a hop on average over pp stages, of which `fast` share a domain; tperf_hop_time.
-static inline double tperf_hop_among(double pp, double fast, tperf_hop hop, bool slow_links_cost) {
+// The same with further tiers.
+double tperf_hop_in_tiers(const tperf_hop *hop, double pp, double fast, double dp,
+                          bool slow_links_cost);
+
+// Seconds of a hop on average over pp stages, of which `fast` share a domain, in one of dp pipelines; tperf_hop_time.
+static inline double tperf_hop_among(double pp, double fast, double dp, const tperf_hop *hop,
+                                     bool slow_links_cost) {
     if (pp == 1) return 0;
-    double whole = hop.gather + hop.host;
-    if (fast == 1) return hop.slow + whole;
+    double whole = hop->gather + hop->host;
+    if (hop->system) return tperf_hop_in_tiers(hop, pp, fast, dp, slow_links_cost) + whole;
+    if (fast == 1) return hop->slow + whole;
     double links = pp - 1, slow_links = (double)(int64_t)(pp / fast - 1);
-    double slow = slow_links_cost ? hop.slow : 0;
-    return ((links - slow_links) * hop.fast + slow_links * slow) / links + whole;
+    double slow = slow_links_cost ? hop->slow : 0;
+    return ((links - slow_links) * hop->fast + slow_links * slow) / links + whole;
 }
 
 #endif

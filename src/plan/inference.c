@@ -28,6 +28,7 @@ typedef struct trip {
 // An op's cost with so many GPUs in a domain, of each collective: many placements differ in other axes.
 typedef struct placed_cost {
     int64_t fast[TPERF_COMMS_MAX];
+    const tperf_placement *at; // with further tiers, all of the placement counts
     cost cost;
 } placed_cost;
 
@@ -196,7 +197,8 @@ static void add_ops(shared *p, part *sum, const tperf_varying *varying, size_t n
 }
 
 static bool is_placed(const placed_cost *one, const tperf_pass *pass,
-                      const tperf_placement *placement) {
+                      const tperf_placement *placement, bool tiered) {
+    if (tiered && pass->n_comms > 0) return one->at == placement;
     for (int i = 0; i < pass->n_comms; i++)
         if (one->fast[i] != placement->fast[pass->comms[i].axis_index]) return false;
     return true;
@@ -217,12 +219,14 @@ static cost price(const tperf_inference *s, const part *ops, const priced_op *on
 static const cost *cost_at(const tperf_inference *s, const part *ops, priced_op *one,
                            const tperf_placement *placement) {
     const tperf_pass *pass = &ops->workload->ops[one->op]->forward;
+    bool tiered = s->on.system->network.n_tiers > 0;
     if (one->twin) return one->twin->cost;
     for (int i = 0; i < one->n_known; i++)
-        if (is_placed(&one->known[i], pass, placement)) return &one->known[i].cost;
+        if (is_placed(&one->known[i], pass, placement, tiered)) return &one->known[i].cost;
     placed_cost *now = &one->known[one->n_known < KNOWN_COSTS ? one->n_known++ : KNOWN_COSTS - 1];
     for (int i = 0; i < pass->n_comms; i++)
         now->fast[i] = placement->fast[pass->comms[i].axis_index];
+    now->at = placement;
     now->cost = price(s, ops, one, placement);
     return &now->cost;
 }

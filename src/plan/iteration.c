@@ -224,21 +224,53 @@ void tperf_terms_init(tperf_terms *terms, const tperf_candidate *candidate, cons
 
 tperf_hop tperf_hop_times(const tperf_job *job, const tperf_workload *workload) {
     double bytes = workload->boundary_bytes, part = bytes / (double)workload->boundary_parts;
-    return (tperf_hop){tperf_send_time(&job->on, part, true),
-                       tperf_send_time(&job->on, part, false),
-                       tperf_collective_time(job->on.system, job->on.rules, TPERF_ALL_GATHER, bytes,
-                                             tperf_hop_group(job, workload)),
-                       tperf_message_calls_time(&job->on)};
+    tperf_hop hop = {.fast = tperf_send_time(&job->on, part, true),
+                     .slow = tperf_send_time(&job->on, part, false),
+                     .gather =
+                         tperf_collective_time(job->on.system, job->on.rules, TPERF_ALL_GATHER,
+                                               bytes, tperf_hop_group(job, workload)),
+                     .host = tperf_message_calls_time(&job->on)};
+    const tperf_system *system = job->on.system;
+    if (system->network.n_tiers == 0) return hop;
+    hop.system = system;
+    hop.own = tperf_grid_own_gpus(&workload->grid, workload->sizes, INT64_MAX);
+    for (int64_t i = 0; i < system->network.n_tiers; i++)
+        hop.up[i] = tperf_collective_time(system, job->on.rules, TPERF_SEND, part,
+                                          tperf_pair_across(system, &system->network.tiers[i]));
+    return hop;
+}
+
+double tperf_hop_links(const tperf_hop *hop, double pp, double fast, double dp,
+                       const tperf_tier *tier) {
+    double domain = (double)hop->system->network.fast.domain, apart = (double)hop->own * dp;
+    tperf_group stages = {(int64_t)pp, (int64_t)fast, (int64_t)(domain / fast),
+                          (int64_t)fmax(apart * fast / domain, 1)};
+    double members = (double)tperf_group_members(hop->system, stages, tier);
+    return tier->outside ? pp / members - 1 : pp / fast * (fast / members - 1);
+}
+
+double tperf_hop_in_tiers(const tperf_hop *hop, double pp, double fast, double dp,
+                          bool slow_links_cost) {
+    double far = pp / fast - 1, near = pp - 1 - far, sum[2] = {near * hop->fast, far * hop->slow};
+    double before[2] = {hop->fast, hop->slow};
+    for (int64_t i = 0; i < hop->system->network.n_tiers; i++) {
+        const tperf_tier *tier = &hop->system->network.tiers[i];
+        double *last = &before[tier->outside];
+        sum[tier->outside] += tperf_hop_links(hop, pp, fast, dp, tier) * (hop->up[i] - *last);
+        *last = hop->up[i];
+    }
+    return (sum[0] + (slow_links_cost || fast == 1 ? sum[1] : 0)) / (pp - 1);
 }
 
 tperf_group tperf_hop_group(const tperf_job *job, const tperf_workload *workload) {
     int64_t parts = workload->boundary_parts;
-    return (tperf_group){parts, tperf_gcd(parts, job->on.system->network.fast.domain)};
+    return (tperf_group){parts, tperf_gcd(parts, job->on.system->network.fast.domain), 1, 1};
 }
 
 double tperf_hop_time(const tperf_candidate *candidate, const tperf_job *job, tperf_hop hop) {
     return tperf_hop_among((double)candidate->pipeline->pp,
-                           (double)candidate->placement.fast[TPERF_AXIS_STAGES], hop,
+                           (double)candidate->placement.fast[TPERF_AXIS_STAGES],
+                           (double)candidate->sizes[TPERF_AXIS_REPLICAS], &hop,
                            job->on.rules->slow_pipeline_links_cost);
 }
 

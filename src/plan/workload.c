@@ -16,6 +16,7 @@ static tperf_status join_pass(tperf_pass *pass, const char *op, const tperf_grid
             return tperf_error_set(
                 error, TPERF_INVALID,
                 "op '%s' communicates over the axis '%s', which the strategy lacks", op, comm.axis);
+        comm.inward = tperf_grid_inward(grid, comm.axis_index);
         *axes |= 1U << comm.axis_index;
         int64_t size = sizes[comm.axis_index];
         if (comm.share) comm.bytes *= (double)size;
@@ -123,8 +124,11 @@ void tperf_workload_add(tperf_workload *workload, const tperf_block *block, cons
     for (size_t i = 0; i < block->n; i++)
         workload->ops[workload->n_ops++] = block->ops[i];
     tperf_block_part *part = (tperf_block_part *)&workload->parts[workload->n_parts++];
-    *part = (tperf_block_part){block->id, block->axes, workload->n_ops, name ? name : block->name,
-                               &block->bytes};
+    unsigned inward = 0;
+    for (int i = TPERF_AXIS_OWN; i < workload->grid.n; i++)
+        if (block->axes >> i & 1) inward |= tperf_grid_inward(&workload->grid, i);
+    *part = (tperf_block_part){
+        block->id, block->axes, inward, workload->n_ops, name ? name : block->name, &block->bytes};
 }
 
 void tperf_workload_end(tperf_workload *workload, int section) {

@@ -218,11 +218,24 @@ static double own_time(const tperf_comm *comm, const tperf_platform *on, double 
     return tperf_collective_time(on->system, on->rules, comm->kind, bytes, group);
 }
 
+tperf_group tperf_comm_group(const tperf_comm *comm, const tperf_platform *on, const int64_t *sizes,
+                             const tperf_placement *placement) {
+    int axis = comm->axis_index;
+    tperf_group group = {sizes[axis], placement->fast[axis], 1, 1};
+    if (on->system->network.n_tiers == 0) return group;
+    for (int i = 0; comm->inward >> i; i++) {
+        if (!(comm->inward >> i & 1)) continue;
+        group.near *= placement->fast[i];
+        group.far *= sizes[i] / placement->fast[i];
+    }
+    return group;
+}
+
 TPERF_INLINED double comm_time(const tperf_comm *comm, const tperf_platform *on,
                                const int64_t *sizes, const tperf_placement *placement,
                                double panels) {
     int axis = comm->axis_index;
-    tperf_group group = {sizes[axis], placement->fast[axis]};
+    tperf_group group = tperf_comm_group(comm, on, sizes, placement);
     tperf_rates *rates = comm->routing.top_k > 0 ? NULL : on->rates;
     double bytes = comm->bytes / panels, own;
     if (rates && !(rates->known[axis] >> comm->kind & 1)) learn_rate(rates, comm, on, group);
@@ -320,7 +333,7 @@ double tperf_late_chunks(const tperf_comm *comm, const tperf_platform *on, const
 
 double tperf_send_time(const tperf_platform *on, double bytes, bool in_domain) {
     return tperf_collective_time(on->system, on->rules, TPERF_SEND, bytes,
-                                 (tperf_group){2, in_domain ? 2 : 1});
+                                 (tperf_group){2, in_domain ? 2 : 1, 1, 1});
 }
 
 // Whether the pass multiplies for gradients of the op's own weights.

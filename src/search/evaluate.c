@@ -143,10 +143,12 @@ static exchanges exchanges_of(tperf_walk *w) {
 static const double *hops_of(tperf_walk *w) {
     tperf_scratch *s = w->scratch;
     double *hops = &s->hops[w->first_alike * w->search->most_parts];
-    if (s->hops_for[w->first_alike] == s->shape_stamp) return hops;
+    if (s->hops_for[w->first_alike] == s->shape_stamp && !w->hop.system) return hops;
     double pp = (double)w->partial.pipeline->pp, *hop = hops;
+    double dp = (double)w->partial.sizes[TPERF_AXIS_REPLICAS];
     for (const tperf_part *p = w->list->parts; p < w->list->end_parts; p++)
-        *hop++ = tperf_hop_among(pp, p->gpus, w->hop, w->job.on.rules->slow_pipeline_links_cost);
+        *hop++ =
+            tperf_hop_among(pp, p->gpus, dp, &w->hop, w->job.on.rules->slow_pipeline_links_cost);
     s->hops_for[w->first_alike] = s->shape_stamp;
     return hops;
 }

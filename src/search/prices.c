@@ -99,6 +99,20 @@ static void price_block(tperf_either_price *block, const placed_part *part,
     }
 }
 
+enum { REST = 31 }; // bits of a part: more GPUs are refused
+
+// How the axes of a mask lie over domains.
+static uint64_t add_spread(tperf_price_key *key, uint64_t hash, unsigned axes,
+                           const tperf_workload *workload, const tperf_placement *placement) {
+    for (int i = TPERF_AXIS_OWN; i < workload->grid.n; i++) {
+        if (!(axes >> i & 1)) continue;
+        int64_t part = placement->fast[i], rest = workload->sizes[i] / part;
+        key->fast[i] = part | rest << REST;
+        hash = mixed(hash, (uint64_t)key->fast[i]);
+    }
+    return hash;
+}
+
 static const tperf_either_price *price_of_part(tperf_prices *p, const tperf_workload *workload,
                                                const tperf_block_part *part, size_t begin,
                                                const tperf_platform *on,
@@ -113,6 +127,8 @@ static const tperf_either_price *price_of_part(tperf_prices *p, const tperf_work
             key.fast[i] = placement->fast[i];
             hash = mixed(hash, (uint64_t)placement->fast[i]);
         }
+    if (on->system->network.n_tiers > 0)
+        hash = add_spread(&key, hash, part->axes | part->inward, workload, placement);
     bool is_new;
     tperf_known_price *known = known_of(p, &key, hash, &is_new);
     if (!is_new) return &p->blocks[known->first];

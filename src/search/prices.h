@@ -7,9 +7,11 @@
 #include "tperf/workload.h"
 
 typedef struct tperf_price_key {
-    uint64_t block, system;               // the part's id; the address of the system
-    int64_t panels, fast[TPERF_AXES_MAX]; // 0 for axes that do not matter to the block
-    uint64_t placed;                      // 0: wherever the ops are placed
+    uint64_t block, system; // the part's id; the address of the system
+    // 0 for axes that do not matter to the block. With further tiers, of the axes
+    // that matter or lie within their groups, the part and the rest.
+    int64_t panels, fast[TPERF_AXES_MAX];
+    uint64_t placed; // 0: wherever the ops are placed
 } tperf_price_key;
 
 typedef struct tperf_known_price {

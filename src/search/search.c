@@ -46,21 +46,27 @@ static bool same_placements(const tperf_query *a, const tperf_query *b) {
            memcmp(&a->question.system, &b->question.system, sizeof a->question.system) == 0;
 }
 
+static bool tiered(const tperf_query *query) {
+    return query->question.system.network.n_tiers > 0;
+}
+
 // The first query whose own axes can be placed in the same ways.
 static size_t seat_of(const tperf_query *queries, size_t i) {
     size_t seat = 0;
     while (queries[seat].one_domain != queries[i].one_domain ||
+           tiered(&queries[seat]) != tiered(&queries[i]) ||
            queries[seat].divisors->domain != queries[i].divisors->domain)
         seat++;
     return seat;
 }
 
 // Whether machines differ at most in how many GPUs share a domain, which decides where ops may be placed, but not what
-// they cost there; in a mesh, it also decides how many links there are.
+// they cost there; in a mesh, it also decides how many links there are, and of further tiers, how many domains they join.
 static bool price_alike(const tperf_system *a, const tperf_system *b) {
     size_t domain = offsetof(tperf_system, network.fast.domain);
     size_t after = domain + sizeof a->network.fast.domain;
-    return (!a->network.fast.mesh || a->network.fast.domain == b->network.fast.domain) &&
+    bool counts = a->network.fast.mesh || a->network.n_tiers > 0;
+    return (!counts || a->network.fast.domain == b->network.fast.domain) &&
            memcmp(a, b, domain) == 0 &&
            memcmp((const char *)a + after, (const char *)b + after, sizeof *a - after) == 0;
 }

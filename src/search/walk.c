@@ -43,6 +43,7 @@ static tperf_placement_problem problem_of(tperf_walk *w) {
         .divisors = w->query->divisors,
         .order = w->shape->order.n ? &w->shape->order : NULL,
         .one_domain = w->query->one_domain,
+        .tiered = w->query->question.system.network.n_tiers > 0,
         .fills = !w->query->one_domain && !w->job.on.rules->placements_may_underfill,
         .folds = w->folds,
     };
@@ -407,7 +408,8 @@ static void prepare_times(tperf_walk *w) {
     w->hop = tperf_hop_times(&w->job, w->workload);
     double bytes = w->job.training->gradient_bytes * w->bytes[w->workload->n_kinds + 1].tied.count;
     for (int together = 0; together < 2; together++)
-        w->tied[together] = tperf_joint_time(&w->job, (tperf_joint){{2, 1 + together}, bytes});
+        w->tied[together] =
+            tperf_joint_time(&w->job, (tperf_joint){{2, 1 + together, 1, 1}, bytes});
 }
 
 enum { FEW = 8 }; // shapes that have too little in common

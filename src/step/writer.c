@@ -35,8 +35,8 @@ void tperf_write_next(tperf_writer *w, tperf_task task) {
 
 static tperf_group group_of(const tperf_writer *w, const tperf_comm *comm) {
     const tperf_step *s = w->step;
-    return (tperf_group){s->plan.workload->sizes[comm->axis_index],
-                         s->plan.candidate->placement.fast[comm->axis_index]};
+    return tperf_comm_group(comm, &s->plan.job->on, s->plan.workload->sizes,
+                            &s->plan.candidate->placement);
 }
 
 // One of an op's collectives: `panels` of its `all` panels.

@@ -273,7 +273,8 @@ end
 --- options: what ("tperf.system"), kind ("systems"), schema; optional: methods, renamed (deprecated name -> new name),
 --- and the hooks
 --- import(content, origin, construct) -> content, origin, run before the check, which may construct others;
---- merged(content, changes), run before the check of a changed copy's content: drops what the changes make untrue;
+--- merged(content, changes, object), run before the check of a changed copy's content: drops what the changes make
+--- untrue of the object;
 --- finish(object) -> message, path of what is wrong;
 --- seal(object), run for each object that a question gets;
 --- depends() -> a text: what else than its file decides what a name means;
@@ -307,7 +308,7 @@ function catalogue.constructor(options)
     if getmetatable(object) ~= metatable then check.fail("%s: call it with a colon, on a %s", label, what) end
     if type(changes) ~= "table" then check.fail("%s needs a table of changes, got %s", label, check.show(changes)) end
     local content = merge(label, object, changes, 0)
-    if options.merged then options.merged(content, changes) end
+    if options.merged then options.merged(content, changes, object) end
     return build(label, content)
   end
 

@@ -7,6 +7,7 @@ local core = require "tperf.core"
 local catalogue = require "tperf.base.catalogue"
 local curves = require "tperf.describe.machine.curves"
 local solver = lazy.module "tperf.describe.solver"
+local tiers = require "tperf.describe.machine.tiers"
 local units = require "tperf.base.units"
 
 -- The source of a mapping's numbers, and of those in nested mappings without a `source`.
@@ -59,6 +60,13 @@ local function constant_or(one, default)
   end
 end
 
+-- Of a tier: a constant, or the curves of a port.
+local function tier_efficiency(value, path)
+  if value == nil then return nil end
+  if type(value) ~= "table" then return efficiency()(value, path) end
+  return (value.efficiency and slow_curve or fast_curves)(value, path)
+end
+
 local function peaks(...)
   local fields = { source = source }
   for _, dtype in ipairs { ... } do fields[dtype] = quantity("FLOP/s", { optional = true }) end
@@ -68,6 +76,11 @@ end
 -- Default launch, efficiency and latency of a hop if nothing was measured: as in Subramanian et al. 2024
 -- (arXiv:2410.00273).
 local function latency_of(default) return { min = 0, max = 1, default = default } end
+
+-- Of links that failed, or of a part of them: what is left.
+local degraded = check.number { min = 1e-6, max = 1, optional = true }
+
+local axes = check.list(check.integer { min = 2, max = 1000000 }, { min = 1, max = 3, optional = true })
 
 local schema = {
   name = check.string { name = true }, -- name in messages and reports
@@ -151,20 +164,42 @@ local schema = {
     }, { optional = true }),
     power = quantity("W", { optional = true }), -- the board's limit (TDP)
   },
-  network = check.record_of { -- between GPUs
+  network = check.record_of { -- between GPUs: fast and slow, or tiers
     source = source,
+    -- From the innermost out, if there are more than two; then in place of fast and slow, which are made of the first
+    -- and of the one with nics_per_gpu. Each other one joins what the tier inward joins, through its uplinks.
+    tiers = check.list(check.record_of {
+      source = source,
+      name = check.string { name = true }, -- by which system:with and --set name it: network.tiers.NAME.FIELD
+      size = check.integer { min = 1, max = 1 << 31, optional = true }, -- GPUs that it joins; the last: all
+      -- Per GPU and direction; of NICs, per NIC; of uplinks by default that inward over the oversubscription.
+      bandwidth = quantity("bytes/s", { optional = true }),
+      oversubscription = check.number { min = 1e-3, max = 1e6, optional = true }, -- bandwidth inward over its own
+      degraded = degraded, -- part of the bandwidth that is left
+      efficiency = tier_efficiency, -- of a port as of fast and slow; of uplinks by default the port's
+      latency = quantity("s", { min = 0, max = 1, optional = true }), -- per hop; of uplinks by default as inward
+      topology = check.choice { { "switch", "all_to_all", "torus", "tree" }, default = "switch" },
+      axes = axes, -- of a torus
+      nics_per_gpu = check.number { min = 1e-6, max = 1e3, optional = true }, -- of the innermost between domains
+      shared = check.boolean { default = true }, -- GPUs of a unit share its uplinks; false: one group has all
+      curves_of = check.string { optional = true }, -- as of fast and slow, with the next three
+      chain = quantity("s", { min = 0, max = 1, optional = true }),
+      host_gpus = check.integer { min = 1, max = 1 << 31, optional = true },
+      reduces = check.boolean { default = false },
+    }, { min = 2, max = tiers.MOST, optional = true }),
     fast = check.record_of { -- within a domain: NVLink, Infinity Fabric
       source = source,
       name = check.string { name = true, optional = true }, -- name of the links, for display
       curves_of = check.string { optional = true }, -- a system whose links' curves fill missing ones; none: none's
       bandwidth = quantity "bytes/s", -- per GPU and direction
       efficiency = constant_or(fast_curves, 0.7), -- the part of the bandwidth that messages reach, or curves
+      degraded = degraded, -- part of the bandwidth that is left where links failed
       latency = quantity("s", latency_of "2.5 us"), -- per hop
       domain = check.integer { min = 1, max = 1 << 31 }, -- GPUs
       host_gpus = check.integer { min = 1, max = 1 << 31, optional = true }, -- of one host, if a domain joins several
       mesh = check.boolean { default = false }, -- every two GPUs have a link, no switch: fewer GPUs have fewer links
       -- A torus of up to three axes: the length from which each wraps around. Two links of a GPU lie along each.
-      axes = check.list(check.integer { min = 2, max = 1000000 }, { min = 1, max = 3, optional = true }),
+      axes = axes,
       reduces = check.boolean { default = false }, -- its switches reduce (NVLink SHARP); in_network is how fast
     },
     slow = check.record_of { -- between domains: InfiniBand, Ethernet
@@ -173,6 +208,7 @@ local schema = {
       curves_of = check.string { optional = true }, -- as of the links
       bandwidth = quantity "bytes/s", -- per NIC and direction
       efficiency = constant_or(slow_curve, 0.7), -- the part of the bandwidth that messages reach, or a curve
+      degraded = degraded, -- as of the links
       latency = quantity("s", latency_of "5 us"), -- per hop
       -- A chunk of NCCL's Simple protocol over a network (its tuning model, src/graph/tuning.cc). With a curve alone.
       chain = quantity("s", { min = 0, max = 1, default = "14 us" }), -- of broadcasts and reduces, per GPU of the chain
@@ -261,7 +297,8 @@ local function tell_idle(content, changes)
 end
 
 -- A changed capacity is what counts.
-local function merged(content, changes)
+local function merged(content, changes, object)
+  tiers.merged(content, changes, object)
   tell_idle(content, changes)
   local hbm = type(changes.accelerator) == "table" and changes.accelerator.hbm
   if type(hbm) ~= "table" or hbm.capacity == nil or hbm.visible ~= nil then return end
@@ -270,7 +307,9 @@ end
 
 local function finish(system)
   fill_vector(system.accelerator)
-  local message, where = check_visible(system.accelerator.hbm)
+  local message, where = tiers.fault(system.network.tiers)
+  if message then return message, where end
+  message, where = check_visible(system.accelerator.hbm)
   if message then return message, where end
   for _, unit in ipairs { "tensor", "vector" } do
     local peak = system.accelerator[unit]
@@ -309,7 +348,9 @@ end
 -- Turns a file of the published solver into a description, whose errors can only name the file.
 local function import(content, origin, construct)
   local own = content.accelerator ~= nil or content.network ~= nil -- which the solver's files lack
-  if own or not solver.recognise(content) then return borrowed.fill(content, construct), origin end
+  if own or not solver.recognise(content) then
+    return borrowed.fill(tiers.spell(content), construct), origin
+  end
   if not origin then return solver.describe(content) end
   return solver.describe(content, origin.path, origin.positions), {
     path = origin.path, positions = { [""] = origin.positions[""] },

@@ -1,4 +1,4 @@
---- tperf.collective: the time of one collective on the two-tier network (include/tperf/collective.h has the formulas).
+--- tperf.collective: the time of one collective on a network of tiers (include/tperf/collective.h has the formulas).
 local core = require "tperf.core"
 local check = require "tperf.base.check"
 local divisors = require "tperf.base.divisors"
@@ -14,7 +14,7 @@ local gpus = { min = 1, max = 1 << 31 }
 local schema = {
   system = check.any(), rules = check.any { optional = true }, kind = check.choice { kinds },
   bytes = check.number { min = 0, max = 1e24, unit = "bytes" }, gpus = check.integer(gpus),
-  fast = check.integer { min = 1, max = 1 << 31, optional = true },
+  fast = check.integer { min = 1, max = 1 << 31, optional = true }, tiers = check.boolean { default = false },
 }
 
 local collective = { kinds = kinds }
@@ -28,12 +28,19 @@ local collective = { kinds = kinds }
 ---  bytes    size of the full vector (the gathered result, the unreduced input): "64 MiB" or a number of bytes
 ---  gpus     number of GPUs in the group
 ---  fast     how many of them share a fast domain; by default as many as fit
+---  tiers    true: also return what it passes (false)
 ---@return number seconds
+---@return table[]? tiers  innermost first: { name =, bytes = of one GPU of the group through its part of the tier,
+---                        time = seconds of these bytes at the bandwidth that is reached }; the longest of them and a
+---                        start make up about the seconds
+---@return string? algorithm
 function collective.time(given)
   local o = check.record("tperf.collective", given, schema)
   local machine = system(o.system)
   local fast = o.fast or divisors.fitting(o.gpus, machine.network.fast.domain)
-  return refusal.of(core.collective, machine, rules(o.rules), o.kind, o.bytes, o.gpus, fast)
+  local seconds, tiers, algorithm = refusal.of(core.collective, machine, rules(o.rules), o.kind, o.bytes, o.gpus, fast)
+  if o.tiers then return seconds, tiers, algorithm end
+  return seconds
 end
 
 questions.register("collective", collective.time)

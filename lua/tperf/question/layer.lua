@@ -30,6 +30,7 @@ local layer = {}
 ---@field time number seconds, run by itself
 ---@field fast_bytes number that one GPU sends over its fast port
 ---@field nic_bytes number that one GPU sends through its NICs
+---@field tiers? table[] of a network of more than two tiers, innermost first: { name =, bytes =, time = } of one GPU
 ---@field algorithm string the algorithm timed: "ring", "rings" (parallel), "tree", "switch", "pairwise", "one-shot" …
 ---@field parts? number collectives that this is, one after the other (1); below 1: part of one for several layers
 ---@field beside? boolean overlaps with its op's own work: only the time beyond that work counts

@@ -1,9 +1,11 @@
-// bind_collective.c: tperf.core.collective(system, rules, kind, bytes, gpus, fast) -> seconds, and
+// bind_collective.c: tperf.core.collective(system, rules, kind, bytes, gpus, fast) -> seconds, tiers
+// (a list of { name, bytes, time } from the innermost out), algorithm; and
 // tperf.core.routed_parts, documented below.
 #include <math.h>
 #include <string.h>
 
 #include "bind/bind.h"
+#include "bind/describe/comm_record.h"
 #include "bind/model_args.h"
 #include "tperf/collective.h"
 
@@ -14,7 +16,7 @@ static int collective(lua_State *L) {
     tperf_bind_check_rules(L, 2, &rules);
     int kind = luaL_checkoption(L, 3, NULL, tperf_collective_names);
     double bytes = luaL_checknumber(L, 4);
-    tperf_group group = {luaL_checkinteger(L, 5), luaL_checkinteger(L, 6)};
+    tperf_group group = {luaL_checkinteger(L, 5), luaL_checkinteger(L, 6), 1, 1};
     tperf_error error;
     if (tperf_group_validate(group, &system, &error) != TPERF_OK)
         return tperf_bind_raise(L, &error);
@@ -24,7 +26,12 @@ static int collective(lua_State *L) {
         return tperf_bind_fail(L, "a send takes place between 2 GPUs: gpus = 2, not %I",
                                (LUAI_UACINT)group.size);
     lua_pushnumber(L, tperf_collective_time(&system, &rules, (tperf_collective)kind, bytes, group));
-    return 1;
+    tperf_route route =
+        tperf_collective_route(&system, &rules, (tperf_collective)kind, bytes, group);
+    tperf_bind_push_tiers(
+        L, &(tperf_bind_comm){(tperf_collective)kind, bytes, group, route, 0, &system});
+    lua_pushstring(L, route.algorithm);
+    return 3;
 }
 
 // routed_parts(experts, top_k, groups, top_groups, parts): tperf_routing_parts

@@ -71,7 +71,7 @@ static int machine_collective(lua_State *L) {
     tperf_bind_check_rules(L, 2, &rules);
     int kind = luaL_checkoption(L, 3, NULL, tperf_collective_names);
     double bytes = check_size(L, 4);
-    tperf_group group = {luaL_checkinteger(L, 5), luaL_checkinteger(L, 6)};
+    tperf_group group = {luaL_checkinteger(L, 5), luaL_checkinteger(L, 6), 1, 1};
     tperf_error error;
     if (tperf_group_validate(group, system, &error) != TPERF_OK) return tperf_bind_raise(L, &error);
     tperf_system serving;

@@ -151,10 +151,68 @@ static void read_accelerator(lua_State *L, tperf_system *out) {
     lua_pop(L, 1);
 }
 
+// What is left of a bandwidth of which links failed.
+static double left_of(lua_State *L) {
+    return number_field(L, "degraded", 1);
+}
+
+static void read_name(lua_State *L, char name[TPERF_TIER_NAME_MAX]) {
+    lua_getfield(L, -1, "name");
+    snprintf(name, TPERF_TIER_NAME_MAX, "%s", luaL_checkstring(L, -1));
+    lua_pop(L, 1);
+}
+
+// Reads a tier of uplinks from the table on top of the stack; inward: bytes/s per GPU, and latency, of the tier inward.
+static void read_tier(lua_State *L, tperf_tier *tier, double *inward, double *latency) {
+    read_name(L, tier->name);
+    double over = number_field(L, "oversubscription", 1);
+    *inward = number_field(L, "bandwidth", *inward / over);
+    *latency = number_field(L, "latency", *latency);
+    tier->bandwidth = *inward * left_of(L);
+    tier->efficiency = number_field(L, "efficiency", 0);
+    tier->latency_s = *latency;
+    lua_getfield(L, -1, "shared");
+    tier->alone = !lua_isnil(L, -1) && !lua_toboolean(L, -1);
+    lua_pop(L, 1);
+}
+
+// Reads the tiers that GPUs have no ports to, from the network on top of the stack.
+static void read_tiers(lua_State *L, tperf_system *out) {
+    if (!enter(L, "tiers")) return;
+    double inward = out->network.fast.bandwidth, latency = out->network.fast.latency_s;
+    lua_Integer unit = 1, n = (lua_Integer)lua_rawlen(L, -1);
+    bool outside = false;
+    for (lua_Integer i = 1; i <= n; i++) {
+        lua_rawgeti(L, -1, i);
+        luaL_checktype(L, -1, LUA_TTABLE);
+        bool nics = lua_getfield(L, -1, "nics_per_gpu") != LUA_TNIL;
+        lua_pop(L, 1);
+        if (i == 1) read_name(L, out->network.fast.name);
+        if (nics) {
+            read_name(L, out->network.slow.name);
+            inward = out->network.slow.bandwidth * out->network.slow.nics_per_gpu;
+            latency = out->network.slow.latency_s;
+        } else if (i > 1) {
+            if (out->network.n_tiers == TPERF_TIERS_MAX - 2)
+                luaL_error(L, "a network has at most %d tiers", TPERF_TIERS_MAX);
+            tperf_tier *tier = &out->network.tiers[out->network.n_tiers++];
+            tier->unit = unit;
+            tier->outside = outside;
+            read_tier(L, tier, &inward, &latency);
+        }
+        outside = outside || nics;
+        lua_getfield(L, -1, "size");
+        unit = luaL_optinteger(L, -1, unit);
+        lua_pop(L, 2);
+    }
+    lua_pop(L, 1);
+}
+
 static void read_network(lua_State *L, tperf_system *out) {
     push_part(L, "network");
     push_part(L, "fast");
     out->network.fast.efficiency = read_constant(L, "efficiency", "send", 0);
+    double fast_left = left_of(L);
     lua_getfield(L, -1, "domain");
     int whole;
     out->network.fast.domain = lua_tointegerx(L, -1, &whole);
@@ -171,7 +229,12 @@ static void read_network(lua_State *L, tperf_system *out) {
     push_part(L, "slow");
     out->network.slow.efficiency =
         read_constant(L, "efficiency", NULL, out->curves.slow.efficiency);
-    lua_pop(L, 2);
+    double slow_left = left_of(L);
+    lua_pop(L, 1);
+    read_tiers(L, out);
+    out->network.fast.bandwidth *= fast_left;
+    out->network.slow.bandwidth *= slow_left;
+    lua_pop(L, 1);
 }
 
 static void read_host(lua_State *L, tperf_system *out) {

@@ -36,7 +36,7 @@ static void push_exchange(lua_State *L, const tperf_plan *plan, int section,
         tperf_route route = tperf_collective_route(on->system, on->rules, comms[i].kind,
                                                    comms[i].bytes, comms[i].group);
         tperf_bind_push_comm(L, &(tperf_bind_comm){comms[i].kind, comms[i].bytes, comms[i].group,
-                                                   route, comms[i].seconds});
+                                                   route, comms[i].seconds, on->system});
         set_text(L, "what", comms[i].gathers ? "gather weights" : "reduce gradients");
         set_flag(L, "experts", comms[i].experts);
         if (comms[i].parts != 1) tperf_fields_set(L, "parts", comms[i].parts);
@@ -73,6 +73,33 @@ static void push_stage(lua_State *L, const tperf_stage *stage, const tperf_workl
     set_integer(L, "leading", tperf_leading_section(stage, workload) + 1);
 }
 
+// Links between stages that lead equally far.
+typedef struct hop_kind {
+    tperf_group group;
+    double links, seconds;
+} hop_kind;
+
+// Adds those through the uplinks of further tiers behind the two of ports, from which it takes them; returns how many.
+static int add_kinds(const tperf_plan *plan, const tperf_hop *hop, hop_kind *kinds) {
+    const tperf_system *system = hop->system;
+    const tperf_candidate *candidate = plan->candidate;
+    if (!system || candidate->pipeline->pp == 1) return 0;
+    double pp = (double)candidate->pipeline->pp,
+           fast = (double)candidate->placement.fast[TPERF_AXIS_STAGES],
+           dp = (double)candidate->sizes[TPERF_AXIS_REPLICAS];
+    hop_kind *inward[2] = {&kinds[0], &kinds[1]};
+    int n = (int)system->network.n_tiers;
+    for (int i = 0; i < n; i++) {
+        const tperf_tier *tier = &system->network.tiers[i];
+        hop_kind *kind = &kinds[2 + i];
+        *kind = (hop_kind){tperf_pair_across(system, tier),
+                           tperf_hop_links(hop, pp, fast, dp, tier), hop->up[i]};
+        inward[tier->outside]->links -= kind->links;
+        inward[tier->outside] = kind;
+    }
+    return n;
+}
+
 // Pushes the average hop between stages, and both kinds of links.
 static void push_messages(lua_State *L, const tperf_plan *plan) {
     const tperf_candidate *candidate = plan->candidate;
@@ -81,21 +108,19 @@ static void push_messages(lua_State *L, const tperf_plan *plan) {
     tperf_hop hop = tperf_hop_times(plan->job, workload);
     int64_t pp = candidate->pipeline->pp, fast = candidate->placement.fast[TPERF_AXIS_STAGES];
     double links = (double)pp - 1, slow = fast == 1 ? links : trunc((double)pp / (double)fast - 1);
-    const struct {
-        const char *name;
-        tperf_group group;
-        double links, seconds;
-    } tiers[] = {{"fast", {2, 2}, links - slow, hop.fast}, {"slow", {2, 1}, slow, hop.slow}};
+    hop_kind kinds[TPERF_TIERS_MAX] = {{{2, 2, 1, 1}, links - slow, hop.fast},
+                                       {{2, 1, 1, 1}, slow, hop.slow}};
+    int n_kinds = 2 + add_kinds(plan, &hop, kinds);
     double bytes = workload->boundary_bytes / (double)workload->boundary_parts;
     lua_createtable(L, 2, 4);
-    for (int i = 0; i < 2; i++) {
-        if (pp == 1 || tiers[i].links == 0) continue;
-        bool costs = i == 0 || fast == 1 || on->rules->slow_pipeline_links_cost;
+    for (int i = 0; i < n_kinds; i++) {
+        if (pp == 1 || kinds[i].links == 0) continue;
+        bool costs = kinds[i].group.fast > 1 || fast == 1 || on->rules->slow_pipeline_links_cost;
         tperf_route route =
-            tperf_collective_route(on->system, on->rules, TPERF_SEND, bytes, tiers[i].group);
-        tperf_bind_push_comm(L, &(tperf_bind_comm){TPERF_SEND, bytes, tiers[i].group, route,
-                                                   costs ? tiers[i].seconds : 0});
-        tperf_fields_set(L, "links", tiers[i].links);
+            tperf_collective_route(on->system, on->rules, TPERF_SEND, bytes, kinds[i].group);
+        tperf_bind_push_comm(L, &(tperf_bind_comm){TPERF_SEND, bytes, kinds[i].group, route,
+                                                   costs ? kinds[i].seconds : 0, on->system});
+        tperf_fields_set(L, "links", kinds[i].links);
         lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
     }
     tperf_fields_set(L, "gather", pp > 1 ? hop.gather : 0);

@@ -19,7 +19,8 @@ static const double PART = 1e-14;
 
 static double seconds(tperf_collective kind, int64_t size, int64_t fast) {
     tperf_system system = machine();
-    return tperf_collective_time(&system, &tperf_rules_default, kind, V, (tperf_group){size, fast});
+    return tperf_collective_time(&system, &tperf_rules_default, kind, V,
+                                 (tperf_group){size, fast, 1, 1});
 }
 
 static double most(double a, double b) {
@@ -42,7 +43,8 @@ static void alone_in_domains(void) {
     tperf_rules one_nic = tperf_rules_default;
     one_nic.lone_gpus_use_all_nics = false;
     NEAR(LS * 15 + 15.0 / 16 * V / BS,
-         tperf_collective_time(&system, &one_nic, TPERF_ALL_GATHER, V, (tperf_group){16, 1}), PART);
+         tperf_collective_time(&system, &one_nic, TPERF_ALL_GATHER, V, (tperf_group){16, 1, 1, 1}),
+         PART);
 }
 
 static void across_domains(void) {
@@ -61,7 +63,7 @@ static void meshes(void) {
         true; // among 4 of 8 GPUs, each has 3 of its 7 links: all parts travel at once
     NEAR(LF + 3.0 / 4 * V / (BF * 3 / 7),
          tperf_collective_time(&system, &tperf_rules_default, TPERF_ALL_GATHER, V,
-                               (tperf_group){4, 4}),
+                               (tperf_group){4, 4, 1, 1}),
          PART);
 }
 
@@ -70,12 +72,13 @@ static void nothing(void) {
     for (int kind = 0; kind < TPERF_COLLECTIVE_COUNT; kind++) {
         SAME(0, seconds((tperf_collective)kind, 1, 1));
         SAME(0, tperf_collective_time(&system, &tperf_rules_default, (tperf_collective)kind, 0,
-                                      (tperf_group){8, 8}));
+                                      (tperf_group){8, 8, 1, 1}));
     }
 }
 
 static void linear_costs(void) {
-    static const tperf_group groups[] = {{2, 2}, {8, 8}, {16, 1}, {32, 4}, {64, 8}};
+    static const tperf_group groups[] = {
+        {2, 2, 1, 1}, {8, 8, 1, 1}, {16, 1, 1, 1}, {32, 4, 1, 1}, {64, 8, 1, 1}};
     tperf_system system = machine();
     for (int kind = 0; kind < TPERF_COLLECTIVE_COUNT; kind++)
         for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
@@ -90,8 +93,9 @@ static void linear_costs(void) {
 static void groups(void) {
     tperf_system system = machine();
     tperf_error error;
-    CHECK(tperf_group_validate((tperf_group){64, 8}, &system, &error) == TPERF_OK);
-    static const tperf_group wrong[] = {{0, 1}, {8, 0}, {8, 3}, {32, 16}, {4, 8}};
+    CHECK(tperf_group_validate((tperf_group){64, 8, 1, 1}, &system, &error) == TPERF_OK);
+    static const tperf_group wrong[] = {
+        {0, 1, 1, 1}, {8, 0, 1, 1}, {8, 3, 1, 1}, {32, 16, 1, 1}, {4, 8, 1, 1}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         CHECK(tperf_group_validate(wrong[i], &system, &error) == TPERF_INVALID);
 }

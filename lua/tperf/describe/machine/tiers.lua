@@ -1,0 +1,221 @@
+--- Networks of more than two tiers: `network.tiers`, an ordered list from the innermost out, in place of `network.fast`
+-- and `network.slow`. GPUs have ports to two of them: to the first, and NICs to the one with `nics_per_gpu`. These two
+-- make `fast` and `slow`, which most of the library reads; the others are uplinks (include/tperf/system.h).
+local next, type = next, type
+local check = require "tperf.base.check"
+local frozen = require "tperf.base.object.frozen"
+
+local tiers = {}
+
+tiers.MOST = 8
+
+-- Fields of a tier that GPUs have ports to, and what fast or slow calls them.
+local FAST <const> = { source = "source", name = "name", curves_of = "curves_of", bandwidth = "bandwidth",
+  efficiency = "efficiency", latency = "latency", host_gpus = "host_gpus", axes = "axes", reduces = "reduces",
+  degraded = "degraded" }
+local SLOW <const> = { source = "source", name = "name", curves_of = "curves_of", bandwidth = "bandwidth",
+  efficiency = "efficiency", latency = "latency", chain = "chain", nics_per_gpu = "nics_per_gpu",
+  degraded = "degraded" }
+
+-- The place of the tier with NICs; nil if there is none.
+local function with_nics(list)
+  for i = 1, #list do
+    if type(list[i]) == "table" and list[i].nics_per_gpu ~= nil then return i end
+  end
+end
+
+local function port_fault(at, count)
+  if at and at > 1 and count == 1 then return end
+  return "'network.tiers': one tier must have 'nics_per_gpu', the GPUs' ports beyond a domain, and not the first"
+end
+
+-- What makes a list no network, before its fields are checked; nil if nothing does.
+local function unordered(list)
+  local count = 0
+  for i = 1, #list do
+    local one = list[i]
+    if type(one) ~= "table" then return end -- for the check
+    if one.nics_per_gpu ~= nil then count = count + 1 end
+    if i < #list and one.size == nil then
+      local missing = "'network.tiers[%d].size' is missing: the GPUs that '%s' joins; only the last tier may join all"
+      return missing:format(i, tostring(one.name))
+    end
+    if one.bandwidth == nil and (i == 1 or one.nics_per_gpu ~= nil) then
+      return ("'network.tiers[%d].bandwidth' is missing"):format(i)
+    end
+  end
+  return port_fault(with_nics(list), count)
+end
+
+local function copied(record)
+  local copy = {}
+  for key, value in next, frozen.plain(record) do copy[key] = value end
+  return copy
+end
+
+-- Sets the fields of fast or slow that a tier gives.
+local function give(into, tier, fields)
+  for own, name in next, fields do
+    if tier[own] ~= nil then into[name] = tier[own] end
+  end
+  return into
+end
+
+local function is_list(value) return type(value) == "table" and rawlen(value) > 0 end
+
+-- Sets fast and slow of a network from its tiers; anything wrong stays for the check.
+local function derive(network)
+  local list = network.tiers
+  local at = with_nics(list)
+  if not at or at == 1 or type(list[1]) ~= "table" or type(list[at - 1]) ~= "table" then return end
+  network.fast = give(copied(network.fast or {}), list[1], FAST)
+  network.fast.domain = list[at - 1].size
+  network.fast.mesh = list[1].topology == "all_to_all" or nil
+  network.slow = give(copied(network.slow or {}), list[at], SLOW)
+end
+
+--- The content of a system file, with fast and slow where it has tiers.
+---@param content any
+---@return any content  a copy, if it has tiers
+function tiers.spell(content)
+  local network = type(content) == "table" and frozen.plain(content.network)
+  if type(network) ~= "table" or network.tiers == nil then return content end
+  if network.fast ~= nil or network.slow ~= nil then
+    check.fail "tperf.system: 'network.tiers' stands in place of 'network.fast' and 'network.slow': give one of the two"
+  end
+  local result = copied(content)
+  result.network = copied(network)
+  local list = frozen.plain(network.tiers)
+  if not is_list(list) then return result end
+  local message = unordered(list)
+  if message then check.fail("tperf.system: %s", message) end
+  result.network.tiers = {}
+  for i = 1, #list do
+    local tier = frozen.plain(list[i])
+    result.network.tiers[i] = type(tier) == "table" and copied(tier) or tier
+  end
+  derive(result.network)
+  return result
+end
+
+local function names_of(list)
+  local names = {}
+  for i = 1, #list do names[i] = ("'%s'"):format(list[i].name) end
+  return table.concat(names, ", ")
+end
+
+-- Changes the tier of a name.
+local function change(list, name, fields)
+  for i = 1, #list do
+    if list[i].name == name then
+      if type(fields) ~= "table" then
+        check.fail("tperf.system:with: 'network.tiers.%s' has fields; name one: network.tiers.%s.FIELD", name, name)
+      end
+      list[i] = copied(list[i])
+      for key, value in next, frozen.plain(fields) do list[i][key] = value end
+      return
+    end
+  end
+  check.fail("tperf.system:with: no tier is called '%s'; the network has %s", check.show(name), names_of(list))
+end
+
+-- Changes a port's own tier by the fields of fast or slow.
+local function change_port(list, at, changes, fields)
+  for own, name in next, fields do
+    if changes[name] ~= nil then change(list, list[at].name, { [own] = changes[name] }) end
+  end
+end
+
+--- Applies changes of a network to its tiers, by their names: { spine = { degraded = 0.5 } }. In a network of two,
+--- which are called fast and slow, to these.
+---@param content table  with the changes merged
+---@param changes table
+---@param before table   the system as it was
+function tiers.merged(content, changes, before)
+  local changed = frozen.plain(changes.network)
+  if type(changed) ~= "table" then return end
+  local named, old = frozen.plain(changed.tiers), before.network.tiers
+  if named ~= nil and (type(named) ~= "table" or is_list(named)) and not old then
+    check.fail "tperf.system:with: 'network.tiers' of a network with 'fast' and 'slow': make a new system instead"
+  end
+  if not old then
+    content.network.tiers = nil
+    for name, fields in next, named or {} do
+      if (name ~= "fast" and name ~= "slow") or type(fields) ~= "table" then
+        check.fail("tperf.system:with: 'network.tiers.%s': the network has the tiers 'fast' and 'slow', with fields",
+          tostring(name))
+      end
+      content.network[name] = copied(content.network[name])
+      for key, value in next, frozen.plain(fields) do content.network[name][key] = value end
+    end
+    return
+  end
+  local list = is_list(named) and named or old
+  content.network.tiers = {}
+  for i = 1, #list do content.network.tiers[i] = list[i] end
+  list = content.network.tiers
+  for name, fields in next, not is_list(named) and named or {} do change(list, name, fields) end
+  local at = with_nics(list)
+  if not at or at == 1 then return end
+  local fast, slow = frozen.plain(changed.fast), frozen.plain(changed.slow)
+  if type(fast) == "table" then
+    change_port(list, 1, fast, FAST)
+    if fast.domain ~= nil then change(list, list[at - 1].name, { size = fast.domain }) end
+  end
+  if type(slow) == "table" then change_port(list, at, slow, SLOW) end
+  derive(content.network)
+end
+
+local UPLINKS_ONLY <const> = { "oversubscription", "shared" }
+local PORTS_ONLY <const> = { "curves_of", "chain", "axes", "reduces", "host_gpus" }
+
+local function fault_of(list, i, at)
+  local tier, path = list[i], ("network.tiers[%d]"):format(i)
+  local has_port = i == 1 or i == at
+  for _, field in ipairs(has_port and UPLINKS_ONLY or PORTS_ONLY) do
+    if tier[field] ~= nil and tier[field] ~= false and not (field == "shared" and tier.shared == true) then
+      return ("'%s.%s' is for %s, not for '%s'"):format(path, field,
+        has_port and "a tier of uplinks" or "a tier that GPUs have ports to", tier.name)
+    end
+  end
+  if not has_port and type(tier.efficiency) == "table" then
+    return ("'%s.efficiency' of a tier of uplinks must be a number: curves are of GPUs' ports"):format(path)
+  end
+  local kind = tier.topology
+  if i > 1 and kind ~= "switch" and (i == at or kind ~= "tree") then
+    return ("'%s.topology' = '%s' is for the first tier; the others are a switch%s"):format(path, tier.topology,
+      i == at and "" or " or a tree")
+  end
+  if tier.topology == "torus" and not tier.axes then return ("'%s.axes' is missing: a torus has axes"):format(path) end
+  if tier.axes and tier.topology ~= "torus" then return ("'%s.axes' is for topology: torus"):format(path) end
+  if not has_port and tier.bandwidth and tier.oversubscription then
+    return ("'%s' gives its bandwidth and its oversubscription: give one"):format(path)
+  end
+  local inward = i > 1 and list[i - 1].size or 1
+  if tier.size and tier.size % inward ~= 0 then
+    return ("'%s.size' = %d is no multiple of the %d GPUs of '%s'"):format(path, tier.size, inward, list[i - 1].name)
+  end
+end
+
+--- What is wrong with a network's tiers, each of which is valid; nil if nothing is.
+---@param list table[]?
+---@return string? message
+---@return string? path
+function tiers.fault(list)
+  if not list then return end
+  local message = unordered(list)
+  if message then return message, "network.tiers" end
+  local at, known = with_nics(list), {}
+  for i = 1, #list do
+    if known[list[i].name] then
+      return ("'network.tiers[%d].name': two tiers are called '%s'"):format(i, list[i].name), "network.tiers"
+    end
+    known[list[i].name] = true
+  end
+  for i = 1, #list do
+    message = fault_of(list, i, at)
+    if message then return message, ("network.tiers[%d]"):format(i) end
+  end
+end
+
+return tiers
