@@ -474,6 +474,27 @@ describe("tperf search, train and collective", function()
         ("tperf collective send -s subramanian2024/A100 -n %s -g 2"):format(text))
     end
     assert.equal(2048, json("tperf collective send -s subramanian2024/A100 -n '1024, 2048' -g 2 --json")[2].bytes)
+    rows = json "tperf collective all_reduce,all_gather -s h100-sxm -n 1K..4K,1G -g 8..32 --json"
+    assert.equal(2 * 3 * 4, #rows)
+    assert.same({ "all_gather", 32, 2 ^ 30 }, { rows[24].kind, rows[24].gpus, rows[24].bytes })
+    assert.equal(nil, rows[1].tiers)
+    -- 64 GPUs, 8 to a domain: 7/64 of what each sends stays there, 56/64 leaves through its NIC of 50 GB/s
+    rows = json "tperf collective all_to_all -s h100-sxm -n 1GB -g 64 --tiers --json"
+    assert.same({ "fast", 7 / 64 * 1e9, "slow", 56 / 64 * 1e9 }, { rows[1].tiers[1].name, rows[1].tiers[1].bytes,
+      rows[1].tiers[2].name, rows[1].tiers[2].bytes })
+    assert.is_near(56 / 64 * 1e9 / (50e9 * 0.95), rows[1].tiers[2].time, 1e-12)
+    local text = shell("tperf collective all_to_all -s h100-sxm -n 1GB -g 64 --tiers").out
+    assert.truthy(text:find "slow +875.0 MB +18.42 ms" and text:find "start and ramp", text)
+    local picture = os.tmpname() .. ".svg"
+    local plotted = "tperf collective all_reduce,all_gather -s h100-sxm -n 1K..1M -g 8,64"
+    assert.equal(0, shell(plotted .. " --plot " .. picture).code)
+    local file = assert(io.open(picture))
+    assert.truthy(file:read "a":find("all-gather, 64 GPUs", 1, true))
+    file:close()
+    os.remove(picture)
+    local asked = "tperf collective all_to_all -s h100-sxm -n 1GB -g 64 --json"
+    rows = json(asked .. " --set system.network.tiers.slow.degraded=0.5")
+    assert.is_near(2, rows[1].time / json(asked)[1].time, 0.1)
     assert.truthy(shell("tperf collective sned -s subramanian2024/A100 -n 1 -g 2").err:find "did you mean 'send'")
   end)
 
