@@ -70,14 +70,14 @@ LUA_LIBDIR = $(shell pkg-config --variable=libdir lua5.4)
 PROGRAM_LIBS = $(if $(LUA_ARCHIVE),$(addprefix -Wl$(,),--whole-archive $(LUA_ARCHIVE) --no-whole-archive) \
                $(filter-out -llua%,$(LIBS)),$(LIBS))
 
-SOURCES   := $(sort $(filter-out src/tools/% src/page/% $(wildcard src/*/test/*.c) $(if $(FAULTS),,$(FAULTS_FILE)),$(wildcard src/*/*.c src/*/*/*.c)))
+SOURCES   := $(sort $(filter-out src/tools/% src/page/% src/door/% $(wildcard src/*/test/*.c) $(if $(FAULTS),,$(FAULTS_FILE)),$(wildcard src/*/*.c src/*/*/*.c)))
 OBJECTS   := $(SOURCES:src/%.c=$(B)/%.o) $(B)/embedded.o $(B)/sources.o $(B)/serve/schedulers.o
 LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 DATA_FILES := $(sort $(wildcard kernels/*.yaml)) # that the program has even where no data are installed
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all mpi mutants run test unit test-thorough test-mpi check faults coverage accuracy accuracy-record accuracy-docs accuracy-serving docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
+.PHONY: all mpi mutants run python test unit test-thorough test-mpi check faults coverage accuracy accuracy-record accuracy-docs accuracy-serving docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
         fuzz-cli fuzz-lua gallery lint format lua-module deps deps-mpi deps-test deps-lint deps-deb deps-pictures install install-lua \
         uninstall deb clean help FORCE
 .DEFAULT_GOAL := all
@@ -156,6 +156,7 @@ accuracy-serving: all ## write its part about serving from the tables in the fol
 
 docs: all ## write docs/api.md, meta/tperf.lua, the outputs of examples and docs/architecture.svg
 	$(Q)$(B)/tperf run --trust tools/write_docs.lua
+	$(Q)$(B)/tperf run --trust tools/write_python.lua
 	$(Q)$(B)/tperf run --trust tools/draw_architecture.lua
 
 bench: deps ## candidates and collectives per second, and the time of the main script
@@ -203,6 +204,10 @@ gallery: deps ## draw the pictures of docs/gallery.md again
 	  $(B)/tperf run --out build/gallery $$script > /dev/null || exit 1; done
 	@cp build/gallery/*.svg docs/gallery/
 
+python: deps ## build build/tperf-VERSION-….whl: the Python package with its library and its data (docs/ask.md)
+	@$(MAKE) $(ASK_LIB)
+	$(Q)python3 python/build_wheel.py $(ASK_LIB) $(VERSION) build
+
 lua-module: $(MODULE) ## build tperf/core.so, for stock lua5.4
 
 # --- building ---
@@ -223,6 +228,12 @@ $(MODULE): $(filter-out $(B)/cli/%,$(OBJECTS)) $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  LD  $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -shared -o $@.$$$$ $(filter %.o,$^) $(filter-out -llua%,$(LIBS)) && mv $@.$$$$ $@
+
+# For other languages: include/tperf/ask.h, with the Lua library inside.
+ASK_LIB := $(B)/libtperf.so
+$(ASK_LIB): $(B)/door/ask.o $(filter-out $(B)/cli/%,$(OBJECTS)) $(B)/flags
+	@echo "  LD  $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -shared -o $@.$$$$ $(filter %.o,$^) $(LIBS) && mv $@.$$$$ $@
 
 $(B)/%.o: src/%.c $(B)/flags
 	@mkdir -p $(@D)
@@ -283,7 +294,7 @@ $(B)/lua-files: FORCE
 	@echo '$(LUA_FILES)' > $@.$$$$; $(call replace-if-new,$@)
 FORCE:
 
--include $(OBJECTS:.o=.d)
+-include $(OBJECTS:.o=.d) $(B)/door/ask.d
 
 # --- tperf in a browser ---
 
@@ -371,19 +382,33 @@ $(CORE_LIB): $(foreach room,$(CORE_ROOMS),$(filter $(B)/$(room)/%,$(OBJECTS)))
 	@echo "  AR  $@"
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
+# pkg-config's file NAME.pc: $(call package-file,name,description,libraries)
+define package-file
+	printf '%s\n' 'prefix=$(PREFIX)' 'Name: $(1)' 'Description: $(2)' 'Version: $(VERSION)' \
+	  'Cflags: -I$${prefix}/include' 'Libs: $(3)' > $(DESTDIR)$(PREFIX)/lib/pkgconfig/$(1).pc
+	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/$(1).pc
+endef
+
+# Both libraries are named tperf: the core is asked for by its file.
 install-c: $(CORE_LIB) ## install the core as a C library, with its headers, below PREFIX (docs/c_library.md)
 	install -d -m 755 $(DESTDIR)$(PREFIX)/include/tperf $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	install -m 644 include/tperf/*.h $(DESTDIR)$(PREFIX)/include/tperf
 	install -m 644 $(CORE_LIB) $(DESTDIR)$(PREFIX)/lib
-	printf '%s\n' 'prefix=$(PREFIX)' 'Name: tperf' 'Description: core of tperf, a performance model of transformers' \
-	  'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -ltperf -lm -pthread' \
-	  > $(DESTDIR)$(PREFIX)/lib/pkgconfig/tperf.pc && chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/tperf.pc
+	$(call package-file,tperf,core of tperf$(,) a performance model of transformers,$${prefix}/lib/libtperf.a -lm -pthread)
 
-uninstall: ## remove what install, install-lua and install-c put there
+install-ask: $(ASK_LIB) ## install libtperf.so, which answers questions in JSON, with its header, below PREFIX (docs/ask.md)
+	install -d -m 755 $(DESTDIR)$(PREFIX)/include/tperf $(DESTDIR)$(PREFIX)/lib/pkgconfig $(SHARE)
+	install -m 644 include/tperf/ask.h include/tperf/error.h $(DESTDIR)$(PREFIX)/include/tperf
+	install -m 755 $(ASK_LIB) $(DESTDIR)$(PREFIX)/lib
+	for d in models systems software kernels recipes; do $(call install-tree,$$d,$(SHARE)) || exit 1; done
+	$(call package-file,tperf-ask,questions about transformers$(,) answered in JSON,-L$${prefix}/lib -ltperf)
+
+uninstall: ## remove what install, install-lua, install-c and install-ask put there
 	rm -f $(DESTDIR)$(PREFIX)/bin/tperf $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1 \
 	  $(COMPLETIONS)
 	rm -rf $(SHARE) $(LUA_LIB)/tperf $(LUA_SHARE)/tperf $(DESTDIR)$(PREFIX)/include/tperf
-	rm -f $(DESTDIR)$(PREFIX)/lib/libtperf.a $(DESTDIR)$(PREFIX)/lib/pkgconfig/tperf.pc
+	rm -f $(DESTDIR)$(PREFIX)/lib/libtperf.a $(DESTDIR)$(PREFIX)/lib/libtperf.so \
+	  $(DESTDIR)$(PREFIX)/lib/pkgconfig/tperf.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/tperf-ask.pc
 
 # The objects have a separate folder, as the path where a package looks for its data is compiled in.
 DEB = build/tperf_$(VERSION)_$(shell dpkg --print-architecture 2> /dev/null).deb

@@ -124,27 +124,6 @@ describe("tperf ask", function()
   end)
 end)
 
-describe("docs/ask.md", function()
-  local python = program.shell("command -v python3").code == 0
-
-  (python and it or pending)("has a Python program that runs", function()
-    local code = program.slurp "docs/ask.md":match "```python\n(.-)```"
-    local folder = program.folder()
-    finally(function() program.remove(folder) end)
-    program.write(folder .. "/ask.py", code)
-    local result = program.shell(("ln -s %s tperf; PATH=.:$PATH python3 ask.py"):format(
-      program.quote(program.absolute())), folder)
-    assert.equal(0, result.code, result.err)
-    local wanted = {}
-    for i, tp in ipairs { 1, 2, 4, 8 } do
-      local ok, c = pcall(tperf.train, { model = "llama-3.1-8b", system = "h100-sxm", gpus = 64, global_batch = 128,
-        tp = tp })
-      wanted[i] = ok and ("%.3f s"):format(c.time) or c:gsub("^[^:]*:%d+: tperf.train: ", "")
-    end
-    assert.equal(table.concat(wanted, "\n") .. "\n", result.out)
-  end)
-end)
-
 describe("tperf schema", function()
   it("prints what tperf.schema gives", function()
     for _, name in ipairs { "train", "search", "infer", "serve" } do

@@ -31,7 +31,7 @@ end
 -- Files that look at texts, at the build, or at other programs (make, dpkg, bash, Node): builds with sanitizers or for
 -- coverage would see nothing of the core in them that the other files do not show. One that is named alone runs in any
 -- case.
-local TEXTS <const> = { "build", "completion", "house", "house_docs", "package", "page_link" }
+local TEXTS <const> = { "build", "completion", "house", "house_docs", "package", "page_link", "python" }
 
 local is_text = {}
 for _, name in ipairs(TEXTS) do is_text[("spec/%s_spec.lua"):format(name)] = true end

@@ -3,7 +3,7 @@
 
 PAGE := build/page
 PAGE_DEPS := $(PAGE)/deps
-PAGE_SOURCES := $(sort $(filter-out src/tools/% src/cli/interrupts.c src/io/store.c src/io/database/files.c src/io/database/temporary.c src/io/database/trial.c src/bind/base/bind_store.c $(FAULTS_FILE),$(wildcard src/*/*.c src/*/*/*.c)))
+PAGE_SOURCES := $(sort $(filter-out src/tools/% src/door/% src/cli/interrupts.c src/io/store.c src/io/database/files.c src/io/database/temporary.c src/io/database/trial.c src/bind/base/bind_store.c $(FAULTS_FILE),$(wildcard src/*/*.c src/*/*/*.c)))
 PAGE_LUA_SOURCES = $(filter-out %/lua.c %/luac.c,$(wildcard $(PAGE_DEPS)/lua/src/*.c))
 PAGE_YAML_SOURCES = $(addprefix $(PAGE_DEPS)/yaml/src/,api.c parser.c reader.c scanner.c)
 PAGE_OBJECTS = $(PAGE_SOURCES:src/%.c=$(PAGE)/%.o) $(PAGE)/embedded.o $(PAGE)/sources.o $(PAGE)/serve/schedulers.o \

@@ -27,6 +27,7 @@ local ASKS <const> = {
   infer = { "tperf.question.infer", "run" },
   load_curve = { "tperf.question.serve.curve", "run" },
   saturation = { "tperf.question.serve.saturation", "run" },
+  schema = { "tperf.door.schema", "run" },
   search = { "tperf.question.search", "run" },
   search_inference = { "tperf.question.search.inference", "run" },
   search_serving = { "tperf.question.search.serving", "run" },

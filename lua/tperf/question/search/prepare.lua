@@ -4,19 +4,14 @@ local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local minimize = require "tperf.question.search.minimize"
 local problem = require "tperf.question.problem"
+local rows = require "tperf.question.search.rows"
 local several = require "tperf.describe.strategy.several"
 
 local function new_schema(strategies)
   local schema = arguments.schema(strategies, true)
   schema.gpus = check.one_of(check.integer { min = 1, max = 1 << 31 },
     check.list(check.integer { min = 1, max = 1 << 31 }, { min = 1 }))
-  schema.top = check.integer { min = 1, max = 1 << 20, default = 10 }
-  schema.keep = check.choice { { "all", "best" }, default = "best" }
-  schema.prune = check.boolean { default = true }
-  schema.infeasible = check.boolean { default = false }
-  schema.simulate = check.boolean { optional = true }
-  schema.threads = check.integer { min = 1, max = 1024, optional = true }
-  schema.minimize = minimize.field
+  for _, row in ipairs(rows) do schema[row.name] = row.check end
   schema.where = check.func { optional = true }
   schema.progress = check.func { optional = true }
   return schema

@@ -1,0 +1,599 @@
+"""The questions, one function each. Written by tools/write_python.lua from the registry of arguments."""
+
+from tperf.engine import ask
+
+__all__ = ["infer", "search", "serve", "train"]
+
+
+def _ask(name, given):
+    fields = given.pop("fields")
+    given.update(given.pop("more"))
+    given = {key: value for key, value in given.items() if value is not None}
+    question = {"ask": name, "with": given}
+    if fields is not None:
+        question["fields"] = list(fields)
+    return ask(question)
+
+
+def infer(
+    *,
+    generate,
+    model,
+    prompt,
+    system,
+    attention=None,
+    batch=None,
+    compute_dtype=None,
+    cp=None,
+    cp_kind=None,
+    dp=None,
+    ep=None,
+    etp=None,
+    gpu_hour=None,
+    kv_dtype=None,
+    moe_dispatcher=None,
+    placement=None,
+    pp=None,
+    precision=None,
+    prefill_batch=None,
+    rank_order=None,
+    reserve=None,
+    rules=None,
+    sequence_parallel=None,
+    software=None,
+    state_dtype=None,
+    strategy=None,
+    tp=None,
+    tp1=None,
+    tp2=None,
+    ulysses=None,
+    weight_dtype=None,
+    fields=None,
+    **more,
+):
+    """Latency, throughput and memory of serving a fixed batch.
+
+    generate: output tokens of a request
+    model: a name, a file or a table
+    prompt: input tokens of a request
+    system: the system (`tperf list systems`, or a file)
+    attention: flash (default) or unfused
+    batch: sequences that one replica decodes at a time
+    compute_dtype: dtype of products with weights (default: likewise)
+    cp: context parallelism: the sequence
+    cp_kind: how keys and values are exchanged
+    dp: replicas (default: as many as share experts). Those that share experts run in step.
+    ep: expert parallelism: GPUs that share the experts
+    etp: GPUs that cut each expert
+    gpu_hour: dollars per GPU-hour (the system's)
+    kv_dtype: dtype of the KV cache (default bf16)
+    moe_dispatcher: how tokens reach their experts
+    placement: stack: in the engine's order of ranks (default); best: the fastest. Rules without
+        `ranks_in_order` try every placement.
+    pp: pipeline parallelism: stages
+    precision: of layers: fp8-block, mxfp8 (default: the checkpoint's). A recipe's name or a table, as for
+        tperf.train; scales are counted.
+    prefill_batch: prompts that a replica prefills at a time (default 1)
+    rank_order: neighbours first (default tp-cp-pp-dp, or the engine's)
+    reserve: part of the memory to keep free (default 0.1)
+    rules: modelling rules (`tperf list rules`)
+    sequence_parallel: tp also shards the residual stream of prompts by tokens
+    software: none, the only choice: kernels as timed in isolation
+    state_dtype: dtype of recurrent layers' states (default: the model's or engine's)
+    strategy: how a layer is split (default tensor). By default the first strategy that has the axes given.
+        Searches take a list, or "all", which ranks them together.
+    tp: tensor parallelism: heads and features
+    tp1: columns of weights
+    tp2: rows of weights
+    ulysses: context parallelism by all-to-all, inside cp
+    weight_dtype: dtype of the stored weights (default: likewise)
+    fields: the figures wanted, such as memory.total; all by default, op by op
+    more: arguments of strategies of your own
+    """
+    return _ask("infer", locals())
+
+
+def search(
+    *,
+    global_batch,
+    model,
+    system,
+    account_for_embedding=None,
+    account_for_loss=None,
+    attention=None,
+    bucket_size=None,
+    compile=None,
+    cp=None,
+    cp_kind=None,
+    cuda_graphs=None,
+    data_overlap=None,
+    delay_wgrad=None,
+    dp=None,
+    ep=None,
+    etp=None,
+    fast=None,
+    first_stage_layers=None,
+    frozen=None,
+    gpus=None,
+    gradient_reduce=None,
+    gradient_shard=None,
+    gradients=None,
+    infeasible=None,
+    keep=None,
+    last_stage_layers=None,
+    loss=None,
+    master=None,
+    micro_batch=None,
+    minimize=None,
+    moe_dispatcher=None,
+    moments=None,
+    objective=None,
+    offload_layers=None,
+    offload_modules=None,
+    offload_optimizer=None,
+    optimizer=None,
+    overlap_grad_reduce=None,
+    overlap_moe_a2a=None,
+    overlap_p2p=None,
+    overlap_param_gather=None,
+    overlap_param_gather_with_optimizer_step=None,
+    overlap_shared_experts=None,
+    overlap_tp=None,
+    packing=None,
+    panels=None,
+    peft=None,
+    pipeline_layout=None,
+    placement=None,
+    pp=None,
+    precision=None,
+    prune=None,
+    rank_order=None,
+    recompute=None,
+    recompute_layers=None,
+    recompute_method=None,
+    recompute_modules=None,
+    recompute_num_layers=None,
+    reference=None,
+    reserve=None,
+    reshard_after_forward=None,
+    rules=None,
+    schedule=None,
+    seq=None,
+    sequence_parallel=None,
+    shard=None,
+    simulate=None,
+    software=None,
+    strategy=None,
+    threads=None,
+    top=None,
+    tp=None,
+    tp1=None,
+    tp2=None,
+    ulysses=None,
+    virtual_stages=None,
+    weights=None,
+    zero=None,
+    fields=None,
+    **more,
+):
+    """The fastest layouts to train a model; `rows` are ranked, best first.
+
+    global_batch: global batch, in sequences
+    model: a name, a file or a table
+    system: the system (`tperf list systems`, or a file). A name, a file or a table; tperf.search takes a
+        list of them, too.
+    account_for_embedding: count the embedding as a layer when layers are placed
+    account_for_loss: count the head and the loss as a layer, likewise
+    attention: flash (default), unfused, recompute or summa
+    bucket_size: parameters that are gathered or reduced together. Megatron-LM's --ddp-bucket-size; by
+        default the larger of 40 million and a million for each replica.
+    compile: false: PyTorch's eager kernels, which fuse no norms, rotations or gates. See section 2.5 of
+        docs/model.md. true: a compiler or the stack's own kernels fuse them.
+    cp: context parallelism: the sequence
+    cp_kind: how keys and values are exchanged
+    cuda_graphs: launched as graphs: attn, mlp, mamba, moe_router, layer .... See docs/parallelism.md.
+    data_overlap: false: exchanges with replicas do not overlap with passes
+    delay_wgrad: delay experts' weight gradients to hide more of their all-to-alls. They wait until the
+        exchange has started (Megatron-LM's --delay-wgrad-compute).
+    dp: data parallelism
+    ep: expert parallelism: GPUs that share the experts
+    etp: GPUs that cut each expert
+    fast: GPUs of each axis in one fast domain. { tp =, dp =, pp = }, in place of the order of ranks; axes
+        that are left open are placed as is fastest.
+    first_stage_layers: layers of the first device. The other devices share the rest evenly.
+    frozen: parts not trained: embedding, head, layers:1-20, mlp .... Also "layers", a block, or the key of
+        a group of layers.
+    gpus: GPUs. Of tperf.train, dp and gpus follow from each other.
+    gradient_reduce: how ZeRO 1 reduces gradients (as the software does). DeepSpeed's BF16_Optimizer reduces
+        them with all_reduce in pipelines.
+    gradient_shard: keep the optimizer's shard of the gradients in fp32, as DeepSpeed does
+    gradients: dtype of the gradients in memory (the software's, or fp32)
+    infeasible: also rank what does not fit
+    keep: all: every candidate, feasible or not, ranked by closed forms
+    last_stage_layers: layers of the last device
+    loss: what cross-entropy keeps (the software's, or in-place). See tperf.software.
+    master: the optimizer's copy of the weights (fp32 for shorter weights)
+    micro_batch: sequences per micro-batch
+    minimize: what to rank by: time (default), memory, dollars or energy of an iteration
+    moe_dispatcher: how tokens reach their experts
+    moments: dtype of the optimizer's moments (the optimizer's)
+    objective: next_token (default), or dpo, whose samples are pairs of sequences. A frozen reference model
+        runs both sequences of a pair, too.
+    offload_layers: first layers of each chunk whose activations the host holds
+    offload_modules: modules whose inputs the host holds: core_attn, moe_act .... See docs/memory.md.
+    offload_optimizer: part of the optimizer's states that the host holds and updates
+    optimizer: adam (default), adamw, adam_8bit, adafactor, lion, muon, sgd ...
+    overlap_grad_reduce: reduce gradients in buckets during the backward pass (as the software)
+    overlap_moe_a2a: hide expert all-to-alls behind another micro-batch's opposite pass. Megatron-LM's
+        --overlap-moe-expert-parallel-comm. Schedules 1f1b and interleaved_1f1b pair passes for it;
+        schedules that already overlap then hide only these collectives.
+    overlap_p2p: send between interleaved stages while GPUs compute (as the software). Megatron-LM's
+        default, which --no-overlap-p2p-communication turns off.
+    overlap_param_gather: gather weights during the forward pass (as the software)
+    overlap_param_gather_with_optimizer_step: gather the first bucket's weights during the optimizer's step
+    overlap_shared_experts: run shared experts beside their own micro-batch's all-to-alls. The first product
+        beside the dispatch, the last beside the combine (Megatron-LM's --moe-shared-expert-overlap, and
+        refused where it refuses it).
+    overlap_tp: its collectives' overlap with products
+    packing: sequences are packed with documents of so many tokens on average. { mean = tokens } or {
+        lengths = { … } }.
+    panels: panels of a SUMMA multiplication. By default the fastest number.
+    peft: adapters beside frozen weights: lora or qlora. { kind, rank, alpha, targets, dropout, a2a, fused
+        }. Targets are Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or
+        "all-linear"; by default rank 32 and the four of Megatron-Bridge's LoRA (docs/finetuning.md).
+    pipeline_layout: layers of each stage: Megatron-LM's layout string, or 7,8,8,7. In "Et*3|(tt|)*29m|L", E
+        is the embedding, t a layer, m a module of multi-token prediction, L the head and the loss, and |
+        ends a stage. Stages are in the order of the model; virtual stages go round the devices.
+    placement: stack: in its order of ranks (default); best: as is fastest. Rules without `ranks_in_order`
+        try every placement.
+    pp: pipeline parallelism: stages
+    precision: of matrix products: bf16 (default), fp8-block, mxfp8 .... A recipe's name or a table
+        (docs/model.md, section 1.10).
+    prune: false: also time what bounds rule out
+    rank_order: neighbours first: tp-cp-ep-dp-pp (the software's). An axis of the strategy that is not in it
+        lies beside the one before it.
+    recompute: none, selective or full. With unfused attention a search tries all three.
+    recompute_layers: older name of recompute_num_layers, under uniform
+    recompute_method: of full recomputation: uniform (default), block or every. uniform: each group of
+        recompute_num_layers layers keeps one input; block: the first so many layers of each chunk; every:
+        every so many (docs/memory.md).
+    recompute_modules: of selective recomputation: core_attn, mlp, moe, moe_act, layernorm .... See
+        docs/memory.md.
+    recompute_num_layers: layers recomputed as one (uniform), of each chunk (block), apart (every)
+    reference: of dpo: its weights are resident (default), or its outputs precomputed. Adapters share the
+        policy's weights.
+    reserve: part of the memory to keep free, such as 0.1
+    reshard_after_forward: false: ZeRO 3 keeps gathered weights until the backward pass. In a pipeline until
+        the last one, like torchtitan's fsdp_reshard_after_forward = "never".
+    rules: modelling rules (`tperf list rules`). "default", "subramanian2024" or a table, see tperf.rules.
+    schedule: pipeline schedules. "any" is each that has a closed form; a schedule without one, such as a
+        custom schedule, is ranked by simulation.
+    seq: sequence length (default: the model's)
+    sequence_parallel: yes or no
+    shard: replicas that ZeRO shards over: hybrid shards
+    simulate: true: rank by simulation, pass by pass; false: never
+    software: training stack (`tperf list software`; default typical; none: no stack). A profile's name, a
+        file or a table, see tperf.software. "none" is the default of rules without `typical_software`.
+    strategy: how a layer is split (`tperf list strategies`; default tensor). By default the first strategy
+        that has the axes given. tperf.search takes "all", too, and ranks them together.
+    threads: number of threads (default: one per usable processor)
+    top: how many to return
+    tp: tensor parallelism: heads and features
+    tp1: 2-D tensor parallelism: features, columns of weights
+    tp2: 2-D tensor parallelism: the sequence, rows of weights
+    ulysses: context parallelism by all-to-all, inside cp
+    virtual_stages: chunks of layers per device, if interleaved. A search tries those that deal the layers
+        out evenly.
+    weights: dtype of the weights in memory (the software's, or bf16)
+    zero: ZeRO stage, 0 to 3
+    fields: the figures wanted, such as memory.total; all by default, op by op
+    more: arguments of strategies of your own
+    """
+    return _ask("search", locals())
+
+
+def serve(
+    *,
+    attention=None,
+    attention_dp=None,
+    cold=None,
+    compute_dtype=None,
+    count=None,
+    cp=None,
+    cp_kind=None,
+    engine=None,
+    ep=None,
+    etp=None,
+    experts=None,
+    gpu_hour=None,
+    host=None,
+    keep=None,
+    kv_dtype=None,
+    load=None,
+    memory_utilization=None,
+    model=None,
+    moe_dispatcher=None,
+    output=None,
+    placement=None,
+    pp=None,
+    precision=None,
+    prefix=None,
+    prompt=None,
+    rank_order=None,
+    replicas=None,
+    requests=None,
+    router=None,
+    rules=None,
+    sampling=None,
+    seed=None,
+    slo=None,
+    software=None,
+    state_dtype=None,
+    step_time=None,
+    strategy=None,
+    system=None,
+    threads=None,
+    tp=None,
+    tp1=None,
+    tp2=None,
+    ulysses=None,
+    weight_dtype=None,
+    fields=None,
+    **more,
+):
+    """A simulation of a serving engine under a load.
+
+    attention: kernels of attention: fused (default), or portable (Triton). As with SGLang's
+        --attention-backend triton: they take several times as long, and windows as long as none.
+    attention_dp: data-parallel attention ranks per replica (default 1). Each has its own queue and cache
+        and the GPUs of the axes; they step together, and experts are spread over them. Without it, as many
+        replicas as ep and etp span are ranks.
+    cold: the engine has just started: it compiles kernels as steps need them. They take its profile's
+        `compile`.
+    compute_dtype: dtype of products with weights (default: likewise)
+    count: number of random requests (default 1000)
+    cp: context parallelism: the sequence
+    cp_kind: how keys and values are exchanged
+    engine: an object of async_scheduling, batch_wait_max_tokens_ratio, batch_wait_timeout_iters,
+        block_size, chunked_prefill, groups, long_prefill_token_threshold, max_cudagraph_capture_size,
+        max_model_len, max_num_batched_tokens, max_num_seqs, mixed_chunk, num_blocks, policy, pooled,
+        prefix_caching, receive_interval, scheduler, speculation, swa_full_tokens_ratio
+    ep: expert parallelism: GPUs that share the experts
+    etp: GPUs that cut each expert
+    experts: kernels of experts (default: the engine's). fused: FlashInfer's TensorRT-LLM kernels on
+        Blackwell; portable: Triton, where the system has a curve for them; grouped: CUTLASS, DeepGEMM.
+    gpu_hour: dollars per GPU-hour (the system's)
+    host: host times: front_end, front_end_token, step, request, token. In seconds: for each request outside
+        of the engine, for each token of its prompt there, for each step, for each request and each token in
+        a step (the engine's; 0 for fields left out).
+    keep: the records to return: "requests", or "steps" for both
+    kv_dtype: dtype of the KV cache (default bf16)
+    load: an object of burst, concurrency, cv, process, rate, stages, think
+    memory_utilization: fraction of the memory for the engine (default: the engine's). engine.num_blocks
+        follows from it.
+    model: a name, a file or a table
+    moe_dispatcher: how tokens reach their experts
+    output: the same for answers
+    placement: stack: in the engine's order of ranks (default); best: the fastest. Rules without
+        `ranks_in_order` try every placement.
+    pp: pipeline parallelism: stages
+    precision: of layers: fp8-block, mxfp8 (default: the checkpoint's). A recipe's name or a table, as for
+        tperf.train; scales are counted.
+    prefix: a shared prefix before each prompt, the same within a group: { tokens =, groups = }
+    prompt: 512, 100..2000, mean=500 (exponential), mean=500,cv=1 (lognormal). Tokens, or { uniform = { 100,
+        200 } }, { lognormal = { median =, sigma = } } (or mean and cv), { exponential = mean }, { values =
+        { … } }, each with min and max.
+    rank_order: neighbours first (default tp-cp-pp-dp, or the engine's)
+    replicas: engines behind a router (default 1)
+    requests: the requests: CSV or JSON lines. A file, or a list of { arrival =, prompt =, output =,
+        priority =, segments = }.
+    router: round_robin (default), least_loaded or prefix. prefix: the longest cached prefix.
+    rules: modelling rules (`tperf list rules`)
+    sampling: how tokens are sampled (default greedy). "none" takes no time.
+    seed: random seed (default 1)
+    slo: limits of ttft, tpot and e2e, such as ttft=500ms,tpot=30ms. In seconds; quantile: the part of
+        requests that must keep them (0.99).
+    software: the engine: vllm (default), sglang, tensorrt-llm. The newest release of it, one by name
+        ("vllm-0.11"), a file or a table, see tperf.software.
+    state_dtype: dtype of recurrent layers' states (default: the model's or engine's)
+    step_time: or: fixed, per_token, per_context_token, per_prefill_pair. In place of a model: seconds of a
+        step, and for each token that it computes, each key that a decode reads, each pair of a query and a
+        key in a prefill.
+    strategy: how a layer is split (default tensor). By default the first strategy that has the axes given.
+        Searches take a list, or "all", which ranks them together.
+    system: the system (`tperf list systems`, or a file)
+    threads: threads (default: one per usable core). The result does not depend on it.
+    tp: tensor parallelism: heads and features
+    tp1: columns of weights
+    tp2: rows of weights
+    ulysses: context parallelism by all-to-all, inside cp
+    weight_dtype: dtype of the stored weights (default: likewise)
+    fields: the figures wanted, such as memory.total; all by default, op by op
+    more: arguments of strategies of your own
+    """
+    return _ask("serve", locals())
+
+
+def train(
+    *,
+    global_batch,
+    model,
+    system,
+    account_for_embedding=None,
+    account_for_loss=None,
+    attention=None,
+    bucket_size=None,
+    compile=None,
+    cp=None,
+    cp_kind=None,
+    cuda_graphs=None,
+    data_overlap=None,
+    delay_wgrad=None,
+    dp=None,
+    ep=None,
+    etp=None,
+    fast=None,
+    first_stage_layers=None,
+    frozen=None,
+    gpus=None,
+    gradient_reduce=None,
+    gradient_shard=None,
+    gradients=None,
+    last_stage_layers=None,
+    loss=None,
+    master=None,
+    micro_batch=None,
+    moe_dispatcher=None,
+    moments=None,
+    objective=None,
+    offload_layers=None,
+    offload_modules=None,
+    offload_optimizer=None,
+    optimizer=None,
+    overlap_grad_reduce=None,
+    overlap_moe_a2a=None,
+    overlap_p2p=None,
+    overlap_param_gather=None,
+    overlap_param_gather_with_optimizer_step=None,
+    overlap_shared_experts=None,
+    overlap_tp=None,
+    packing=None,
+    panels=None,
+    peft=None,
+    pipeline_layout=None,
+    placement=None,
+    pp=None,
+    precision=None,
+    rank_order=None,
+    recompute=None,
+    recompute_layers=None,
+    recompute_method=None,
+    recompute_modules=None,
+    recompute_num_layers=None,
+    reference=None,
+    reserve=None,
+    reshard_after_forward=None,
+    rules=None,
+    schedule=None,
+    seq=None,
+    sequence_parallel=None,
+    shard=None,
+    software=None,
+    strategy=None,
+    tp=None,
+    tp1=None,
+    tp2=None,
+    ulysses=None,
+    virtual_stages=None,
+    weights=None,
+    zero=None,
+    fields=None,
+    **more,
+):
+    """Time and memory of training a model with one parallel layout.
+
+    global_batch: global batch, in sequences
+    model: a name, a file or a table
+    system: the system (`tperf list systems`, or a file). A name, a file or a table; tperf.search takes a
+        list of them, too.
+    account_for_embedding: count the embedding as a layer when layers are placed
+    account_for_loss: count the head and the loss as a layer, likewise
+    attention: flash (default), unfused, recompute or summa
+    bucket_size: parameters that are gathered or reduced together. Megatron-LM's --ddp-bucket-size; by
+        default the larger of 40 million and a million for each replica.
+    compile: false: PyTorch's eager kernels, which fuse no norms, rotations or gates. See section 2.5 of
+        docs/model.md. true: a compiler or the stack's own kernels fuse them.
+    cp: context parallelism: the sequence
+    cp_kind: how keys and values are exchanged
+    cuda_graphs: launched as graphs: attn, mlp, mamba, moe_router, layer .... See docs/parallelism.md.
+    data_overlap: false: exchanges with replicas do not overlap with passes
+    delay_wgrad: delay experts' weight gradients to hide more of their all-to-alls. They wait until the
+        exchange has started (Megatron-LM's --delay-wgrad-compute).
+    dp: data parallelism
+    ep: expert parallelism: GPUs that share the experts
+    etp: GPUs that cut each expert
+    fast: GPUs of each axis in one fast domain. { tp =, dp =, pp = }, in place of the order of ranks; axes
+        that are left open are placed as is fastest.
+    first_stage_layers: layers of the first device. The other devices share the rest evenly.
+    frozen: parts not trained: embedding, head, layers:1-20, mlp .... Also "layers", a block, or the key of
+        a group of layers.
+    gpus: GPUs. Of tperf.train, dp and gpus follow from each other.
+    gradient_reduce: how ZeRO 1 reduces gradients (as the software does). DeepSpeed's BF16_Optimizer reduces
+        them with all_reduce in pipelines.
+    gradient_shard: keep the optimizer's shard of the gradients in fp32, as DeepSpeed does
+    gradients: dtype of the gradients in memory (the software's, or fp32)
+    last_stage_layers: layers of the last device
+    loss: what cross-entropy keeps (the software's, or in-place). See tperf.software.
+    master: the optimizer's copy of the weights (fp32 for shorter weights)
+    micro_batch: sequences per micro-batch
+    moe_dispatcher: how tokens reach their experts
+    moments: dtype of the optimizer's moments (the optimizer's)
+    objective: next_token (default), or dpo, whose samples are pairs of sequences. A frozen reference model
+        runs both sequences of a pair, too.
+    offload_layers: first layers of each chunk whose activations the host holds
+    offload_modules: modules whose inputs the host holds: core_attn, moe_act .... See docs/memory.md.
+    offload_optimizer: part of the optimizer's states that the host holds and updates
+    optimizer: adam (default), adamw, adam_8bit, adafactor, lion, muon, sgd ...
+    overlap_grad_reduce: reduce gradients in buckets during the backward pass (as the software)
+    overlap_moe_a2a: hide expert all-to-alls behind another micro-batch's opposite pass. Megatron-LM's
+        --overlap-moe-expert-parallel-comm. Schedules 1f1b and interleaved_1f1b pair passes for it;
+        schedules that already overlap then hide only these collectives.
+    overlap_p2p: send between interleaved stages while GPUs compute (as the software). Megatron-LM's
+        default, which --no-overlap-p2p-communication turns off.
+    overlap_param_gather: gather weights during the forward pass (as the software)
+    overlap_param_gather_with_optimizer_step: gather the first bucket's weights during the optimizer's step
+    overlap_shared_experts: run shared experts beside their own micro-batch's all-to-alls. The first product
+        beside the dispatch, the last beside the combine (Megatron-LM's --moe-shared-expert-overlap, and
+        refused where it refuses it).
+    overlap_tp: its collectives' overlap with products
+    packing: sequences are packed with documents of so many tokens on average. { mean = tokens } or {
+        lengths = { … } }.
+    panels: panels of a SUMMA multiplication. By default the fastest number.
+    peft: adapters beside frozen weights: lora or qlora. { kind, rank, alpha, targets, dropout, a2a, fused
+        }. Targets are Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or
+        "all-linear"; by default rank 32 and the four of Megatron-Bridge's LoRA (docs/finetuning.md).
+    pipeline_layout: layers of each stage: Megatron-LM's layout string, or 7,8,8,7. In "Et*3|(tt|)*29m|L", E
+        is the embedding, t a layer, m a module of multi-token prediction, L the head and the loss, and |
+        ends a stage. Stages are in the order of the model; virtual stages go round the devices.
+    placement: stack: in its order of ranks (default); best: as is fastest. Rules without `ranks_in_order`
+        try every placement.
+    pp: pipeline parallelism: stages
+    precision: of matrix products: bf16 (default), fp8-block, mxfp8 .... A recipe's name or a table
+        (docs/model.md, section 1.10).
+    rank_order: neighbours first: tp-cp-ep-dp-pp (the software's). An axis of the strategy that is not in it
+        lies beside the one before it.
+    recompute: none, selective or full. With unfused attention a search tries all three.
+    recompute_layers: older name of recompute_num_layers, under uniform
+    recompute_method: of full recomputation: uniform (default), block or every. uniform: each group of
+        recompute_num_layers layers keeps one input; block: the first so many layers of each chunk; every:
+        every so many (docs/memory.md).
+    recompute_modules: of selective recomputation: core_attn, mlp, moe, moe_act, layernorm .... See
+        docs/memory.md.
+    recompute_num_layers: layers recomputed as one (uniform), of each chunk (block), apart (every)
+    reference: of dpo: its weights are resident (default), or its outputs precomputed. Adapters share the
+        policy's weights.
+    reserve: part of the memory to keep free, such as 0.1
+    reshard_after_forward: false: ZeRO 3 keeps gathered weights until the backward pass. In a pipeline until
+        the last one, like torchtitan's fsdp_reshard_after_forward = "never".
+    rules: modelling rules (`tperf list rules`). "default", "subramanian2024" or a table, see tperf.rules.
+    schedule: pipeline schedules. "any" is each that has a closed form; a schedule without one, such as a
+        custom schedule, is ranked by simulation.
+    seq: sequence length (default: the model's)
+    sequence_parallel: yes or no
+    shard: replicas that ZeRO shards over: hybrid shards
+    software: training stack (`tperf list software`; default typical; none: no stack). A profile's name, a
+        file or a table, see tperf.software. "none" is the default of rules without `typical_software`.
+    strategy: how a layer is split (`tperf list strategies`; default tensor). By default the first strategy
+        that has the axes given. tperf.search takes "all", too, and ranks them together.
+    tp: tensor parallelism: heads and features
+    tp1: 2-D tensor parallelism: features, columns of weights
+    tp2: 2-D tensor parallelism: the sequence, rows of weights
+    ulysses: context parallelism by all-to-all, inside cp
+    virtual_stages: chunks of layers per device, if interleaved. A search tries those that deal the layers
+        out evenly.
+    weights: dtype of the weights in memory (the software's, or bf16)
+    zero: ZeRO stage, 0 to 3
+    fields: the figures wanted, such as memory.total; all by default, op by op
+    more: arguments of strategies of your own
+    """
+    return _ask("train", locals())
