@@ -22,6 +22,7 @@ describe("checkpoints from Hugging Face files", function()
     ["gemma-4-e2b"] = { 4628569379 }, ["gemma-4-e4b"] = { 7463013418 },
     ["k-exaone-236b-a23b"] = { 236571156352, 23668285312 }, ["muse-glimmer"] = { 27854780928 },
     ["qwen1.5-moe-a2.7b-first"] = { 14315784192, 2689173504 },
+    ["deepseek-v4-flash"] = { 284334567511, 13801959511 }, ["deepseek-v4-pro"] = { 1572999528803, 49781408099 },
   } do
     it("count " .. name, function()
       local p = model(name):parameters()
@@ -69,6 +70,42 @@ describe("small Gemma 4 models", function()
     -- two heads of 256, 4 with two of 512.
     assert.equal(12 * 2 * 256 * 2 * 512 + 3 * 2 * 512 * 2 * TOKENS, cache(files.path "gemma-4-e2b"))
     assert.equal(20 * 2 * 2 * 256 * 2 * 512 + 4 * 2 * 2 * 512 * 2 * TOKENS, cache(files.path "gemma-4-e4b"))
+  end)
+end)
+
+describe("DeepSeek-V4", function()
+  it("keeps a window of each layer and compressed keys of most, with an indexer's", function()
+    -- Flash: 43 layers with 128 keys of 512, which are the values, too; 21 keep one for 4 tokens, and 128 features of
+    -- the indexer's; 20 one for 128.
+    assert.equal(43 * 128 * 512 * 2 + TOKENS * 2 * (21 * (512 + 128) / 4 + 20 * 512 / 128),
+      cache(files.path "deepseek-v4-flash", { tp = 8 }))
+  end)
+
+  it("stores experts in 4 bits and most products in 8, as large as its files", function()
+    local one = program.ask("tperf params --json " .. files.path "deepseek-v4-pro")
+    local bytes = tonumber(one.out:match '"component": "total".-"bytes": ([%d.e+]+)')
+    assert.truthy(math.abs(bytes / 849.7e9 - 1) < 1e-3) -- seen: 849.7 GB of files
+    local r = tperf.infer { model = files.path "deepseek-v4-pro", system = "b200-sxm", tp = 8, prompt = 128,
+      generate = 2 }
+    assert.near(bytes, 8 * r.memory.weights, 0.05 * bytes) -- latents and an indexer are on each GPU
+  end)
+
+  it("reads the transformers library's names, and its defaults", function()
+    local kinds, feeds = {}, {}
+    local names = { [0] = "sliding_attention", [4] = "compressed_sparse_attention",
+      [128] = "heavily_compressed_attention" }
+    for i, ratio in ipairs(files.fields "deepseek-v4-flash".compress_ratios) do kinds[i] = names[ratio] end
+    for i = 1, 43 do feeds[i] = i <= 3 and "hash_moe" or "moe" end
+    local own = tperf.model(changed("deepseek-v4-flash", { compress_ratios = files.REMOVED, layer_types = kinds,
+      num_hash_layers = files.REMOVED, mlp_layer_types = feeds }))
+    assert.equal(284334567511, own:parameters().total)
+    refused("deepseek-v4-flash", { compress_ratios = { 8 } }, "%[1%] = 8 is not a ratio of 0, 4 or 128")
+  end)
+
+  it("trains", function()
+    local c = tperf.train { model = files.path "deepseek-v4-flash", system = "h200-sxm", gpus = 512, ep = 64, pp = 1,
+      global_batch = 512, seq = 4096, micro_batch = 1 }
+    assert.truthy(c.time > 0)
   end)
 end)
 

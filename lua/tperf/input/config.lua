@@ -39,6 +39,9 @@ end
 ---@param values table<string, any>?
 function config:assume(values) self.defaults = values end
 
+--- Notes something that is assumed of the whole, for the file's account.
+function config:note(name, why) self.notes = { name = name, why = why } end
+
 -- The value and spelling of the first key present: the plain key, then the class's alias, then the old name; else the
 -- class's default, which is noted.
 local function find(self, keys)
@@ -89,6 +92,7 @@ function config:account()
       table.insert(record.read, prefix .. key)
     end
   end
+  if self.notes then record.assumed[1] = self.notes end
   for _, key in ipairs(check.names(self.assumed)) do
     table.insert(record.assumed, { name = prefix .. key, value = self.assumed[key], why = "the class's default" })
   end

@@ -77,7 +77,8 @@ function data_files.tell()
   account.check(roots.used())
   local record = joined()
   for _, one in ipairs(record and record.assumed or {}) do
-    io.stderr:write(("tperf: assumed %s = %s (%s)\n"):format(one.name, tostring(one.value), one.why))
+    local value = one.value ~= nil and (" = %s"):format(tostring(one.value)) or ""
+    io.stderr:write(("tperf: assumed %s%s (%s)\n"):format(one.name, value, one.why))
   end
   for _, one in ipairs(record and record.ignored or {}) do
     if one.tower or one.forced then io.stderr:write(("tperf: without %s (%s)\n"):format(one.name, one.why)) end

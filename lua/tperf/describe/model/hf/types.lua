@@ -265,7 +265,7 @@ end
 
 for _, more in ipairs {
   "latent", "gemma", "dense", "plain", "images", "recurrent", "hybrids", "encoders", "t5", "mixtures",
-  "lfm2", "nemotron_nas",
+  "lfm2", "nemotron_nas", "deepseek_v4",
 } do
   for name, describe in next, (require("tperf.describe.model.hf." .. more)) do types[name] = describe end
 end

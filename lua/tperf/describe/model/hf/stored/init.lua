@@ -71,7 +71,7 @@ end
 
 -- The lists by which a method says what is quantised, as one of modules.list, of which the last match counts; and the
 -- value of all other modules. nil and a name that is not understood.
-local function list_of(found)
+local function list_of(found, experts)
   local list, value = {}, values()
   local usual = found.format and value(found.format, found.products) or false
   local function add(names, of)
@@ -93,6 +93,7 @@ local function list_of(found)
     local fault = add({ one.name }, value(one.format, one.products))
     if fault then return nil, fault end
   end
+  if experts then add({ "experts" }, value(experts)) end
   local fault = add(found.ignore, false)
   if fault then return nil, fault end
   return list, usual
@@ -100,13 +101,15 @@ end
 
 local WIDE <const> = { float32 = 4, float64 = 8 } -- bytes of weights that are not quantised; others: 2
 
-local function wide_of(c)
+local function dtype_of(c)
   local dtype
   for _, reader in ipairs { c, c.outer } do
     if not dtype and reader:has "torch_dtype|dtype" then dtype = reader:value "torch_dtype|dtype" end
   end
-  return WIDE[dtype] or 2
+  return dtype
 end
+
+local function wide_of(c) return WIDE[dtype_of(c)] or 2 end
 
 -- Keeps how to count the tensors of the file's checkpoint. usual, value_of: of modules.by_part; none: 16 bits.
 local function keep_tensors(c, path, dense, found, list, usual, value_of)
@@ -123,7 +126,8 @@ end
 
 -- The values of all parts, by name; nil and a module that is not understood.
 local function formats_of(m, found, c, path)
-  local list, usual = list_of(found)
+  -- DeepSeek-V4's experts have 4 bits, with one scale for 32.
+  local list, usual = list_of(found, c:has "expert_dtype" and c:value "expert_dtype" == "fp4" and "mxfp4" or nil)
   if not list then return nil, usual end
   local dense = (c.fields.model_type or ""):find "^gemma4" ~= nil
   local function value_of(name, layer)
@@ -173,7 +177,8 @@ end
 function hf_stored.of(c, m, path)
   local q, method = settings_of(c, path)
   if not q then
-    keep_tensors(c, path, false, {}, {}, false, function() return false end)
+    account.keep(path, nil)
+    if dtype_of(c) then keep_tensors(c, path, false, {}, {}, false, function() return false end) end
     return nil
   end
   account.keep(path, nil)
