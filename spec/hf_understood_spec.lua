@@ -64,6 +64,20 @@ describe("the fields of config.json files", function()
     assert.is_false(ok) -- a file of one model states its sizes
   end)
 
+  it("that say what a class does anyway are read", function()
+    local function total(name, changes) return tperf.model(files.changed(name, changes)):parameters().total end
+    assert.equal(total("qwen3-8b", {}), total("qwen3-8b", { use_qk_norm = true }))
+    files.refused("llama-3.1-8b", { use_qk_norm = true }, '"use_qk_norm" = true is not known', true)
+    assert.equal(total("qwen3.5-397b-a17b", {}), total("qwen3.5-397b-a17b", { output_gate_type = "swish" }))
+    assert.equal(total("glm-5", {}), total("glm-5", { indexer_rope_interleave = true }))
+    local list, pattern = {}, files.fields "nemotron-h-8b".hybrid_override_pattern
+    local kinds = { M = "linear_attention", ["*"] = "full_attention", ["-"] = "mlp" }
+    for letter in pattern:gmatch "." do list[#list + 1] = kinds[letter] end
+    assert.equal(total("nemotron-h-8b", {}), total("nemotron-h-8b", { hybrid_override_pattern = files.REMOVED,
+      num_hidden_layers = files.REMOVED, layers_block_type = list }))
+    assert.equal(total("gemma-4-e2b", {}), total("gemma-4-e2b", { num_hidden_layers = files.REMOVED }))
+  end)
+
   it("lengthen the context by YaRN", function()
     local function context(changes)
       changes.max_position_embeddings = 32768

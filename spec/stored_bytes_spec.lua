@@ -89,6 +89,17 @@ describe("tperf params counts the stored bytes of", function()
     end
   end)
 
+  it("nothing of which only the name says that it has fewer bits", function()
+    local folder = folder_with()
+    os.execute(("mkdir -p '%s/Thing-7B-NVFP4' && cp '%s/config.json' '%s/Thing-7B-NVFP4'"):format(folder, folder, folder))
+    local bytes, err = bytes_of(folder .. "/Thing-7B-NVFP4")
+    assert.is_nil(bytes)
+    assert.matches("the method of its name alone (modelopt_fp4)", err, 1, true)
+    local one = program.ask(("tperf infer %s/Thing-7B-NVFP4 -s b200-sxm -p 128 -n 2"):format(folder))
+    assert.matches("which is not known: give --weight-dtype or --precision", one.err, 1, true)
+    assert.is_nil((bytes_of(folder_with(nil, { torch_dtype = false })))) -- neither does anything say 16 bits
+  end)
+
   it("nothing that is not understood", function()
     local bytes, err = bytes_of(folder_with '{"quant_method": "hqq"}')
     assert.is_nil(bytes)

@@ -16,6 +16,7 @@ end
 function types.gemma2(c)
   local m = types.gemma(c)
   m.norms_per_layer = 4 -- before and after attention, before and after the MLP
+  c:ignore "sliding_window_size" -- a second name of the window, which the class does not read
   window(c, m, "sliding_window", function(i) return i % 2 == 0 end)
   return m
 end

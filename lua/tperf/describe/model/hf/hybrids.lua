@@ -38,19 +38,22 @@ end
 -- A hybrid: one mixer per layer, by hybrid_override_pattern; attention without positions, plain MLP with squared ReLU.
 function types.nemotron_h(c)
   local m = llama(c)
-  c:ignore "mamba_hidden_act|expand" -- SiLU in all; the width follows from the heads
+  c:ignore "mamba_hidden_act|expand|mamba_expand" -- SiLU in all; the width follows from the heads
+  c:ignore "mamba_dt_min|mamba_dt_max|mamba_dt_limit|mamba_dt_init_floor" -- of initial weights and limits of steps
   m.head_dim = c:count("attention_head_dim|head_dim", false)
   m.positions, m.gated = "none", false
   m.activation = activation(c, "relu2", "mlp_hidden_act")
-  m.layer_pattern = pattern_of(c, "hybrid_override_pattern", "layers_block_type")
+  m.layer_pattern = pattern_of(c, "hybrid_override_pattern", "layers_block_type|layer_types")
+  m.layers = #m.layer_pattern -- the class goes by the pattern, whatever num_hidden_layers says
   local module = pattern_of(c, "mtp_hybrid_override_pattern", "mtp_layers_block_type", "*E")
   m.state_dtype = state_dtype(c, "mamba_ssm_cache_dtype", "float32")
   m.mtp = c:count("num_nextn_predict_layers", 0, 0)
   if m.mtp > 0 then m.mtp_pattern = module end
   m.mamba = {
     state = c:count "ssm_state_size", heads = c:count "mamba_num_heads", head_dim = c:count "mamba_head_dim",
-    groups = c:count "n_groups", conv = c:count("conv_kernel", 4), chunk = c:count("chunk_size", 128),
-    bias = c:flag("mamba_proj_bias|use_bias", false), conv_bias = c:flag("use_conv_bias", true),
+    groups = c:count "n_groups|mamba_n_groups", conv = c:count("conv_kernel|mamba_d_conv", 4),
+    chunk = c:count("chunk_size|mamba_chunk_size", 128), bias = c:flag("mamba_proj_bias|use_bias", false),
+    conv_bias = c:flag("use_conv_bias|mamba_conv_bias", true),
   }
   if m.layer_pattern:find "E" then
     m.experts = experts(c, "n_routed_experts", c:count "moe_intermediate_size")
@@ -200,6 +203,7 @@ end
 local function gated_delta(c, ffn)
   local m = llama(c, ffn)
   c:ignore "mtp_use_dedicated_embeddings"
+  c:ignore("output_gate_type", "SiLU or a sigmoid, at the same cost")
   m.state_dtype = state_dtype(c, "mamba_ssm_dtype", false)
   m.head_dim, m.qk_norm, m.attention_gate = c:count("head_dim", 256), true, c:flag("attn_output_gate", true)
   m.delta = {

@@ -9,6 +9,7 @@ local class_defaults = lazy.module "tperf.describe.model.hf.defaults"
 local harmless = lazy.module "tperf.describe.model.hf.harmless"
 local hf_stored = lazy.module "tperf.describe.model.hf.stored"
 local types = lazy.module "tperf.describe.model.hf.types"
+local names = lazy.module "tperf.describe.model.hub.names"
 local nearest = lazy.module "tperf.base.nearest"
 
 local hf = {}
@@ -61,9 +62,12 @@ local function type_of(c)
   return c:has "ssm_cfg" and "mamba_ssm" or c:text "model_type"
 end
 
--- Whether a value is the default: full attention in all layers, or a causal mask.
-local function is_usual(key, value)
+local QK_NORMS <const> = { use_qk_norm = true, qk_norm = true, qk_layernorm = true }
+
+-- Whether a value is the default: full attention in all layers, a causal mask, or the norms that the class has anyway.
+local function is_usual(key, value, m)
   if key == "is_causal" or key == "causal" then return value == true end
+  if QK_NORMS[key] then return value == true and m ~= nil and m.qk_norm ~= nil and m.qk_norm ~= false end
   if key ~= "layer_types" or type(value) ~= "table" then return false end
   for _, kind in next, value do
     if kind ~= "full_attention" then return false end
@@ -72,11 +76,11 @@ local function is_usual(key, value)
 end
 
 -- Raises for fields that were not read and may change the model's computation.
-local function refuse_unread(c, model_type)
+local function refuse_unread(c, model_type, m)
   local unread, understood = c:unread()
   local fields, left = c.fields, {}
   for _, key in ipairs(unread) do
-    if not harmless(key) and not is_usual(key, fields[key]) then left[#left + 1] = key end
+    if not harmless(key) and not is_usual(key, fields[key], m) then left[#left + 1] = key end
   end
   for _, key in ipairs { "is_causal", "causal" } do
     if fields[key] == false then left[#left + 1] = key end
@@ -94,11 +98,11 @@ local OF_TOWERS <const> = "the towers of a model around the text model are left 
 local OF_WHOLE <const> = "it is of the model around the text model"
 
 -- What became of the fields of a text model and of what is around it: see account.lua.
-local function note(c, path, gone)
+local function note(c, path, gone, m)
   local record = c:account()
   for key, value in next, c.fields do
     if not c.understood[key] then
-      local why = harmless(key) or is_usual(key, value) and "it is the usual value" or "it is off or empty"
+      local why = harmless(key) or is_usual(key, value, m) and "it is the usual value" or "it is off or empty"
       table.insert(record.ignored, { name = c.path and c.path .. "." .. key or key, why = why })
     end
   end
@@ -131,6 +135,14 @@ local function name_of(c, path)
   file = (file or path):gsub("%.%w+$", "")
   if file ~= "config" then return file end
   return folder and folder ~= "" and folder or "config"
+end
+
+-- The formats of a checkpoint whose name says that it is quantised, and of which no file says how: not known.
+local function only_named(name, path)
+  local method = names.quantization(name)
+  if not method or method == "bf16" or hf_stored.is_said(path) then return nil end
+  account.keep(path, nil)
+  return { method = ("the method of its name alone (%s)"):format(method) }
 end
 
 -- Rates of dropout, of scores and of both branches.
@@ -190,7 +202,7 @@ function hf.describe(fields, path, positions)
   lengthen(c, m)
   classes.set(c, m)
   if m.dropout == nil and drops_nothing(c) then m.dropout = false end
-  refuse_unread(c, model_type)
+  refuse_unread(c, model_type, m)
   if m.heads and not m.head_dim and not m.mla and m.hidden % m.heads ~= 0 then
     c:fail(nil, "%d heads do not divide the hidden size %d (%s), and there is no \"head_dim\"", m.heads, m.hidden,
       nearest.divisors(m.hidden, m.heads))
@@ -198,8 +210,8 @@ function hf.describe(fields, path, positions)
   m.name = name_of(c.outer or c, path)
   m.family = model_type
   m.source = path
-  m.stored = hf_stored.of(c, m, path)
-  note(c, path, gone)
+  m.stored = hf_stored.of(c, m, path) or only_named(m.name, path)
+  note(c, path, gone, m)
   return m
 end
 

@@ -62,8 +62,12 @@ function parts.nothing_else(inner, of)
   end
 end
 
---- The number of layers, at most what a description allows, so that patterns over the layers stay short.
+--- The number of layers, at most what a description allows, so that patterns over the layers stay short. Where a file
+--- lacks it, it is that of its list of kinds of layers.
 function parts.layers(c)
+  local listed = not c:has(keys.layers) and c:has "layer_types|layers_block_type|hybrid_override_pattern"
+  local list = listed and c:value(listed)
+  if list and (type(list) == "table" or type(list) == "string") and #list > 0 and #list <= 1 << 16 then return #list end
   return c:count(keys.layers, nil, 1, 1 << 16)
 end
 

@@ -168,6 +168,11 @@ local function record_of(method, found)
   return record
 end
 
+local said = {} -- path -> whether a file says how the checkpoint is quantised, if only that nothing is
+
+--- Whether the last file at this path, or one beside it, said how weights are stored.
+function hf_stored.is_said(path) return said[path] end
+
 --- The description's `stored`: formats by the names of tperf.describe.stored; only `method` if it is not known. nil:
 --- 16 bits.
 ---@param c table  reader of tperf.input.config
@@ -176,6 +181,7 @@ end
 ---@return table?
 function hf_stored.of(c, m, path)
   local q, method = settings_of(c, path)
+  said[path] = q ~= nil
   if not q then
     account.keep(path, nil)
     if dtype_of(c) then keep_tensors(c, path, false, {}, {}, false, function() return false end) end
