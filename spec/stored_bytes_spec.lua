@@ -91,7 +91,7 @@ describe("tperf params counts the stored bytes of", function()
 
   it("nothing of which only the name says that it has fewer bits", function()
     local folder = folder_with()
-    os.execute(("mkdir -p '%s/Thing-7B-NVFP4' && cp '%s/config.json' '%s/Thing-7B-NVFP4'"):format(folder, folder, folder))
+    os.execute(("cd '%s' && mkdir Thing-7B-NVFP4 && cp config.json Thing-7B-NVFP4"):format(folder))
     local bytes, err = bytes_of(folder .. "/Thing-7B-NVFP4")
     assert.is_nil(bytes)
     assert.matches("the method of its name alone (modelopt_fp4)", err, 1, true)

@@ -40,7 +40,7 @@ function account.check(paths)
 end
 
 -- The maps in a file that may describe a text model.
-local NESTED <const> = { "thinker_config", "text_config", "llm_config" }
+local NESTED <const> = { "thinker_config", "text_config", "llm_config", "language_config" }
 
 local function copy_of(fields)
   local copy = setmetatable({}, getmetatable(fields))

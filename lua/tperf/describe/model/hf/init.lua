@@ -181,7 +181,7 @@ end
 -- The text model of a file that has others, for images or sound, too; of Qwen's Omni files the thinker's.
 local function text_of(c)
   c = c:nested "thinker_config" or c
-  return c:nested "text_config" or c:nested "llm_config" or c
+  return c:nested "text_config" or c:nested "llm_config" or c:nested "language_config" or c
 end
 
 --- The description of a configuration's text model, for tperf.model to check and complete. Files give the longest

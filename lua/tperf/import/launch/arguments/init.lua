@@ -67,7 +67,7 @@ local CACHES <const> = { fp8 = "fp8", fp8_e4m3 = "fp8", fp8_e5m2 = "fp8", bfloat
 local QUANTIZED <const> = { fp8 = { "fp8", "fp8" }, w8a8_fp8 = { "fp8", "fp8" }, modelopt = { "fp8", "fp8" },
   modelopt_fp4 = { "fp4", "fp4" }, nvfp4 = { "fp4", "fp4" }, w8a8_int8 = { "int8", "int8" }, awq = { "int4", "bf16" },
   awq_marlin = { "int4", "bf16" }, gptq = { "int4", "bf16" }, gptq_marlin = { "int4", "bf16" },
-  gptq_int8 = { "int8", "bf16" } }
+  gptq_int8 = { "int8", "bf16" }, bf16 = { "bf16", "bf16" } }
 
 --- The dtypes of a server's launch: { weight_dtype, compute_dtype, kv_dtype, state_dtype }, each only if the launch
 --- gives one that is known.
