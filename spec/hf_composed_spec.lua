@@ -249,3 +249,10 @@ it("tperf params lists the components of composed models", function()
   local out = program.ask("tperf params spec/data/hf/lfm2-350m.json").out
   assert.matches("conv +41984000", out) -- 10 layers: 4 x 1024 x 1024, three taps, a norm
 end)
+
+it("tperf.check takes composed models by their blocks alone", function()
+  local found = tperf.check(tperf.model(files.path "lfm2-350m"))
+  assert.equal(354483968, found.parameters.counted)
+  assert.is_nil(found.parameters.described)
+  assert.same({}, found.warnings)
+end)

@@ -3,6 +3,7 @@
 local architecture = require "tperf.describe.arch"
 local axes = require "tperf.describe.strategy.axes"
 local cache = require "tperf.describe.arch.cache"
+local composed = require "tperf.describe.arch.composed"
 local check = require "tperf.base.check"
 local model = require "tperf.base.catalogue".shared((require "tperf.describe.model"))
 local rules = require("tperf.describe.rules.sets").of
@@ -233,6 +234,7 @@ end
 -- What the architecture states, or else the description says of its own layers; nil: nothing does.
 local function described(t, name, ...)
   local m, own = t.model, t.model.architecture
+  if own and composed.is(own) then return nil end
   if own and not own[name] then
     m = setmetatable({}, getmetatable(m))
     for field, value in next, t.model do m[field] = value end

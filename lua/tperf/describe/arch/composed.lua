@@ -7,8 +7,11 @@
 --    ffn       width of its MLP
 local architecture = require "tperf.describe.arch"
 local check = require "tperf.base.check"
+local frozen = require "tperf.base.object.frozen"
 
 local composed = {}
+
+local made = setmetatable({}, { __mode = "k" }) -- the architectures of composed.of
 
 -- A name of a layer that is the same for equal ones: all its numbers and words, and the addresses of its blocks.
 local function named(layer)
@@ -55,7 +58,12 @@ function composed.of(name, layers, first, last)
       groups[#groups + 1] = group
     end
   end
-  return architecture { name = name, groups = groups, first = first, last = last }
+  local one = architecture { name = name, groups = groups, first = first, last = last }
+  made[frozen.plain(one)] = true
+  return one
 end
+
+--- Whether an architecture was composed by a reader: then the description's other fields do not say its layers.
+function composed.is(one) return made[frozen.plain(one)] == true end
 
 return composed
