@@ -85,8 +85,8 @@ describe("a Python recipe", function()
   end)
 
   it("says which functions of other files it starts from", function()
-    local launch = bridge('    cfg.mixed_precision = "bf16_mixed"\n    _benchmark_common(cfg)\n')
-    assert.matches("what _benchmark_common() sets (line 7) is not in the file", table.concat(launch.assumed, "\n"), 1,
+    local launch = bridge('    cfg.mixed_precision = "bf16_mixed"\n    _own_common(cfg)\n')
+    assert.matches("what _own_common() sets (line 7) is not in the file", table.concat(launch.assumed, "\n"), 1,
       true)
   end)
 end)

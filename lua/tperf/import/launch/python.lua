@@ -35,9 +35,18 @@ local function body_of(lines, name)
   return list, header, found
 end
 
---- The names of the functions that a Python text defines, in order.
+--- The names of the functions that a Python text defines, in order, and of other names for them.
+---@param s string
+---@return string[] functions
+---@return table<string, string> aliases  name = function
 function python.functions(s)
-  return select(3, body_of(statements.of(s), nil))
+  local lines = statements.of(s)
+  local functions, aliases = select(3, body_of(lines, nil)), {}
+  for _, one in ipairs(lines) do
+    local name, other = one.text:match "^([%a_][%w_]*)%s*=%s*([%a_][%w_]*)%s*$"
+    if name then aliases[name] = other end
+  end
+  return functions, aliases
 end
 
 -- The variables of a body that hold the configuration: those that it returns, else those whose fields it sets.
@@ -154,6 +163,18 @@ local function update(scope, path, inside, one)
   end
 end
 
+-- The arguments of a call by position, from the second on: literals, or the text of what is none.
+local function later_arguments(scope, text)
+  local list = {}
+  for i, argument in ipairs(statements.split(text:match "^[^(]*%((.*)%)%s*$" or "", ",")) do
+    if i > 1 then
+      local value = values.literal(argument, scope.constants)
+      list[i - 1] = value == nil and trim(argument) or value
+    end
+  end
+  return list
+end
+
 local SETTERS <const> = { setattr = true, ["object.__setattr__"] = true }
 local HARMLESS <const> = { print = true, hasattr = true, isinstance = true, super = true }
 
@@ -174,18 +195,54 @@ local function read_call(scope, called, one, missing)
   local path = variable and scope:path(variable, rest:match "^(.+)%.[%w_]+$")
   if path and method == "update" then return update(scope, path, inside, one) end
   if path and path ~= "" then return scope.refuse(path, text) end
-  if scope:mentioned(text) and not HARMLESS[called] and not called:find "^logg" then missing(called, one.line) end
+  if scope:mentioned(text) and not HARMLESS[called] and not called:find "^logg" then
+    missing(called, one.line, later_arguments(scope, text))
+  end
+end
+
+local file_of
+
+-- Opens the file that a name is imported from; nil: it is not at hand.
+local function imported(file, import)
+  local found = file.opened[import.module]
+  if found == nil then
+    file.opened[import.module] = false -- where modules import one another
+    local text, path = file.find(import.module, file.path)
+    found = text and file_of(text, path, file.find, file.opened, file.budget) or false
+    file.opened[import.module] = found
+  end
+  return found or nil
+end
+
+local DEEPEST_IMPORTS <const> = 12
+
+-- The file and the name of a function: of the file's own, one that another name stands for, or an imported one; nil:
+-- it is not at hand.
+local function resolve(file, name)
+  for _ = 1, DEEPEST_IMPORTS do
+    if not (file and name) or file.functions[name] then return name and file, name end
+    local import = file.imports[name]
+    if file.aliases[name] then
+      name = file.aliases[name]
+    elseif import and not file.known(name) then
+      file, name = imported(file, import), import.name
+    else
+      return nil
+    end
+  end
 end
 
 -- What a call makes of the configuration that it is given, or that a variable becomes, is not in the file.
 local function read_base(scope, value, called, target, missing, line)
-  if not called or called:find "replace$" or scope.file.functions[called] then return end
+  if not called or called:find "replace$" or resolve(scope.file, called) then return end
   local positional = false
   for _, argument in ipairs(statements.split(value:match "^[^(]*%((.*)%)%s*$" or "", ",")) do
-    positional = positional or not argument:find "^%s*[%a_][%w_]*%s*=[^=]" and scope:mentioned(argument) ~= nil
+    local named = argument:find "^%s*[%a_][%w_]*%s*=[^=]"
+    local own = argument:match "^%s*([%a_][%w_]*)%s*%b()%s*$"
+    positional = positional or not named and (scope:mentioned(argument) ~= nil or resolve(scope.file, own) ~= nil)
   end
   local base = target and target.variable and scope:path(target.variable, target.field) == "" and not value:find "="
-  if positional or base or scope:mentioned(called) then missing(called, line) end
+  if positional or base or scope:mentioned(called) then missing(called, line, later_arguments(scope, value)) end
 end
 
 -- Statements that set nothing, by their first word.
@@ -226,20 +283,38 @@ local function read_statement(one, statement, scope, missing)
   end
 end
 
--- A file: { path, lines, constants, functions }, and how far it has been read: { line, calls, letters }.
-local function file_of(s, path)
-  local file = { path = path, line = 1, lines = statements.of(s), constants = {}, functions = {}, calls = 0,
-    letters = values.letters_of(s) }
+-- Notes what "from MODULE import NAME as OTHER, …" imports.
+local function note_imports(file, text)
+  local module, names = text:match "^%s*from%s+([%w_.]+)%s+import%s+(.*)$"
+  if not module then return end
+  for _, one in ipairs(statements.split(names:match "^%((.*)%)%s*$" or names, ",")) do
+    local name, other = one:match "^%s*([%a_][%w_]*)%s+as%s+([%a_][%w_]*)%s*$"
+    name = name or one:match "^%s*([%a_][%w_]*)%s*$"
+    if name then file.imports[other or name] = { module = module, name = name } end
+  end
+end
+
+-- A file: { path, lines, constants, functions, imports, aliases }, and how far it has been read: { line, budget }.
+function file_of(s, path, find, opened, budget)
+  local file = { path = path, line = 1, lines = statements.of(s), functions = {}, imports = {}, aliases = {},
+    find = find, opened = opened, budget = budget, letters = values.letters_of(s), known = budget.known }
+  file.constants = setmetatable({}, { __index = function(_, name)
+    local import = file.imports[name]
+    local other = import and imported(file, import)
+    return other and rawget(other.constants, import.name) or nil
+  end })
   local inside -- the indentation of a function or a class
   for _, one in ipairs(file.lines) do
     if inside and one.indent <= inside then inside = nil end
     local defined = definition(one)
     if defined then file.functions[defined] = true end
+    if not inside then note_imports(file, one.text) end
     local statement = not inside and not one.opens and statements.parse(one.text) or {}
     for _, target in ipairs(statement.targets or {}) do
       if target.variable and not target.field and not target.part then
         local doubt = statement.changes or one.indent > 0
         file.constants[target.variable] = doubt and UNKNOWN or values.literal(statement.value, file.constants)
+        file.aliases[target.variable] = not doubt and statement.value:match "^([%a_][%w_]*)$" or nil
       end
     end
     if not inside and (one.opens == "def" or one.opens == "class" or one.opens == "async") then inside = one.indent end
@@ -260,9 +335,16 @@ local function scope_of(file, body, header, name)
   return scope
 end
 
+-- The function whose result is the first argument of a call; nil: none.
+local function first_call(text)
+  local inside = text and text:match "^[%a_][%w_]*%s*%((.*)%)%s*$"
+  local argument = inside and statements.split(inside, ",")[1]
+  return argument and argument:match "^%s*([%a_][%w_]*)%s*%b()%s*$"
+end
+
 local function read_body(file, name, put, missing, refuse, depth)
-  file.calls = file.calls + 1
-  if file.calls > MOST_CALLS then
+  file.budget.calls = file.budget.calls + 1
+  if file.budget.calls > MOST_CALLS then
     check.fail("%s:%d: more than %d calls of the file's functions", file.path, file.line, MOST_CALLS)
   end
   local body, header = body_of(file.lines, name)
@@ -270,24 +352,27 @@ local function read_body(file, name, put, missing, refuse, depth)
   local scope = scope_of(file, body, header, name)
   function scope.put(path, value)
     scope.seen[path] = type(value) ~= "table" and value or nil
-    put(path, value, file.line)
+    put(path, value, file.line, file.path)
   end
   function scope.refuse(path, text)
     scope.seen[path] = nil
-    refuse(path, trim(text), file.line)
+    refuse(path, trim(text), file.line, file.path)
   end
   for _, one in ipairs(body) do
     file.line = one.line
     local statement = one.opens and {} or statements.parse(one.text)
     local first = statement.targets and #statement.targets == 1 and statement.targets[1]
     local called = statement.called or statement.value and statement.value:match "^([%a_][%w_]*)%s*%b()$"
-    local own = called and name and file.functions[called] and called ~= name and depth < DEEPEST
-      and not (first and (first.field or first.several))
-    if own and one.doubt then
+    local apart = first and (first.field or first.several)
+    local other, known = resolve(file, name and called ~= name and depth < DEEPEST and not apart and called or nil)
+    if other and one.doubt then
       missing(("%s, under a condition"):format(called), one.line)
-    elseif own then
-      read_body(file, called, put, missing, refuse, depth + 1)
+    elseif other then
+      read_body(other, known, put, missing, refuse, depth + 1)
     else
+      local given = not apart and name and first_call(statement.value)
+      other, known = resolve(file, given ~= name and depth < DEEPEST and given or nil)
+      if other and not one.doubt then read_body(other, known, put, missing, refuse, depth + 1) end
       read_statement(one, statement, scope, missing)
     end
   end
@@ -299,10 +384,16 @@ end
 ---@param name string?  the function; nil for all lines
 ---@param put fun(path: string, value: any, line: integer)  no literal: { expression =, call =, first =, positional =,
 ---  elsewhere = it is set of an object that is not known to be a part of the configuration }
----@param missing fun(call: string, line: integer)  a function that is not in the file and that may set something
+---@param missing fun(call: string, line: integer, arguments: any[]?)  a function that is not at hand and that may set
+---  something, and its arguments from the second on
 ---@param refuse fun(path: string, text: string, line: integer)  a statement about the configuration that is not read
-function python.read(s, path, name, put, missing, refuse)
-  read_body(file_of(s, path), name, put, missing, refuse, 0)
+---@param other { find: (fun(module: string, path: string): string?, string?), known: fun(name: string): boolean }  the
+---  text and the path of a module that a file imports, and whether what an imported function sets is known without it
+function python.read(s, path, name, put, missing, refuse, other)
+  local budget = { calls = 0, known = other.known }
+  local file = file_of(s, path, other.find, {}, budget)
+  if name and not file.functions[name] then file, name = resolve(file, name) end
+  read_body(file, name, put, missing, refuse, 0)
 end
 
 return python

@@ -53,6 +53,7 @@ local function converted(row, value)
     if not number then return nil, "a number" end
     return number
   elseif kind == "list" then
+    if value == "None" then return nil, false end
     return type(value) == "table" and value or { value }
   end
   if value == "None" then return nil, false end
@@ -72,6 +73,14 @@ function settings:refuse(option, value, place)
   self.unread[#self.unread + 1] = { option = option, value = value.expression or text_of(value), place = place }
 end
 
+--- Forgets what an option was set to.
+function settings:unset(option)
+  self.by_option[option] = nil
+  for i = #self.list, 1, -1 do
+    if self.list[i].option == option then table.remove(self.list, i) end
+  end
+end
+
 --- Sets an option by its row. A variable without a value is asked for, unless the option changes nothing.
 function settings:put(row, value, place)
   self.seen = true
@@ -89,11 +98,12 @@ function settings:put(row, value, place)
     return
   end
   local got, expected = converted(row, value)
+  if got == nil and expected and row.harmless then got = text end -- whatever it is
   if got == nil then
     if expected then
       check.fail("%s: %s must be %s, got %s", place, row.option, expected, check.show(value))
     end
-    return
+    return self:unset(row.option) -- None: an earlier value no longer holds
   end
   local entry = { option = row.option, value = got, concept = row.concept, place = place, row = row }
   self.by_option[row.option] = entry

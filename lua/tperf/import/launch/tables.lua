@@ -23,7 +23,9 @@ local schema = {
   config_by_name = check.boolean { default = false }, -- a configuration that is not at hand is known by its name
   benchmarks = check.any(optional), sizes = check.any(optional),
   options = check.list(check.any()),
+  bases = check.list(check.any(), { optional = true }), -- functions that recipes start from, and what they set
 }
+local base = { name = check.string(), set = check.any(optional), assumed = check.string(optional) }
 
 --- Normalizes an option's name for comparison: no leading dashes, "_" as "-", lower case.
 function tables.plain(name) return (name:gsub("^%-+", ""):gsub("_", "-"):lower()) end
@@ -33,6 +35,8 @@ local HARMLESS <const> = { run = "of the run, not of a step", data = "of the dat
   ["cluster.launcher"] = "of how the processes start" }
 
 local function index(t)
+  t.bases_by_name = {}
+  for _, one in ipairs(t.bases or {}) do t.bases_by_name[one.name] = one end
   t.by_name, t.by_concept = {}, {}
   for _, row in ipairs(t.options) do
     row.concept = row.concept or ""
@@ -65,6 +69,9 @@ local function from_yaml(path, load)
   for i, row in ipairs(t.options) do
     if type(row) ~= "table" then check.fail("%s: options[%d] must be a map", path, i) end
     t.options[i] = check.record(("%s: options[%d]"):format(path, i), row, option)
+  end
+  for i, row in ipairs(t.bases or {}) do
+    t.bases[i] = check.record(("%s: bases[%d]"):format(path, i), row, base)
   end
   return index(extended(t, load))
 end
@@ -135,6 +142,16 @@ function tables.all()
   local list = {}
   for _, name in ipairs(catalogue.list "recipes") do
     if name ~= "harnesses" then list[#list + 1] = tables.load(name) end
+  end
+  return list
+end
+
+--- The functions that recipes of all stacks start from, by name.
+---@return table<string, table>
+function tables.bases()
+  local list = {}
+  for _, t in ipairs(tables.all()) do
+    for name, one in pairs(t.bases_by_name) do list[name] = one end
   end
   return list
 end

@@ -101,9 +101,38 @@ local function full_name(t, path, parts)
   return parts.last[plain] or nil
 end
 
--- The settings that a Python text makes: lists { path, value, line, refused }, and notes on what other files may set.
-local function python_settings(file, wanted)
-  local functions, known = python.functions(file.text), false
+-- A finder of the modules that a Python file imports: among the files of the launch, or in the package that the file
+-- lies in.
+local function finder(all)
+  return function(module, path)
+    local dots, rest = module:match "^(%.*)(.*)$"
+    local name = rest:gsub("%.", "/")
+    local folder, inside = path:match "^(.*)/" or ".", name
+    if dots ~= "" then
+      for _ = 2, #dots do folder = folder:match "^(.*)/" or "." end
+    else
+      local first = name:match "^[^/]+"
+      folder = ("/" .. folder .. "/"):match("^(.*)/" .. first:gsub("%p", "%%%0") .. "/")
+      folder = folder and (folder:sub(2) == "" and "." or folder:sub(2))
+    end
+    for _, ending in ipairs { ".py", "/__init__.py" } do
+      for _, one in ipairs(all) do
+        local own = one.path
+        if own ~= path and (own == name .. ending or own:sub(-#name - #ending - 1) == "/" .. name .. ending) then
+          return one.text, own
+        end
+      end
+      local text = folder and files.beside(folder, inside .. ending)
+      if text then return text, folder .. "/" .. inside .. ending end
+    end
+  end
+end
+
+-- The settings that a Python text makes: lists { path, value, line, refused, path of the file }, or { base = function,
+-- arguments } for what a function that is not at hand sets.
+local function python_settings(file, all, wanted)
+  local functions, aliases = python.functions(file.text)
+  local known = aliases[wanted] ~= nil
   for _, name in ipairs(functions) do known = known or name == wanted end
   if wanted and not known then
     check.fail("%s: no function '%s'%s", file.path, wanted, check.suggest(wanted, functions))
@@ -112,19 +141,26 @@ local function python_settings(file, wanted)
     check.fail("%s defines %d functions; say which with 'function' (--set function=%s)", file.path, #functions,
       functions[1])
   end
-  local found, notes = {}, {}
-  python.read(file.text, file.path, wanted, function(path, value, line) found[#found + 1] = { path, value, line } end,
-    function(call, line) notes[#notes + 1] = ("what %s() sets (line %d) is not in the file"):format(call, line) end,
-    function(path, text, line) found[#found + 1] = { path, { expression = text }, line, true } end)
-  return found, notes
+  local found = {}
+  local bases = tables.bases()
+  python.read(file.text, file.path, wanted,
+    function(path, value, line, where) found[#found + 1] = { path, value, line, false, where } end,
+    function(call, line, arguments) found[#found + 1] = { base = call, line = line, arguments = arguments or {} } end,
+    function(path, text, line, where) found[#found + 1] = { path, { expression = text }, line, true, where } end,
+    { find = finder(all), known = function(name) return bases[name] ~= nil end })
+  return found
 end
 
 -- Puts a setting of a Python text. A section's call has been read argument by argument; any other value of a section is
 -- refused, as is what the text says in a way that is not read.
 local function put_setting(s, t, one, name, parts, place)
+  local path = type(one[2]) == "table" and one[2].expression and one[2].expression:match "^[%a_][%w_]*%.([%w_.]+)$"
+  local other = path and s.by_option[path] -- another setting, which a function of other recipes has made
+  if other then one[2], one[4] = other.value, false end
   local value, row = one[2], name and t.by_name[tables.plain(name)]
   local section = parts.sections[tables.plain(one[1])] and not row
   local expression = type(value) == "table" and value.expression
+  if section and value == "None" then return end
   if row and row.harmless then return s:put(row, expression or value, place) end
   if one[4] or section and not (expression and value.call and not value.positional) then
     return s:refuse(row and row.option or one[1], { expression = expression or tostring(value) }, place)
@@ -133,32 +169,59 @@ local function put_setting(s, t, one, name, parts, place)
   s:name(name, value, place)
 end
 
-local function read_python(o, file, table_for)
+-- Puts what a function of the stack's own recipes sets, below `prefix`.
+local function put_base(s, base, call, arguments, prefix, place, context)
+  local set, fields = {}, {}
+  for name, value in pairs(base.set or {}) do
+    fields[#fields + 1] = name
+    local number = type(value) == "string" and value:match "^%$(%d)$"
+    set[name] = number and arguments[tonumber(number)] or value
+  end
+  table.sort(fields)
+  for _, name in ipairs(fields) do
+    if name ~= "call" then s:name(prefix and prefix .. "." .. name or name, set[name], place) end
+  end
+  context.assume("%s() sets %s", call, base.assumed and "a layout: " .. base.assumed
+    or "what it does in " .. s.table.version)
+end
+
+local function read_python(o, file, all, table_for)
   local wanted = o.given["function"]
-  local found, notes = python_settings(file, wanted)
+  local found = python_settings(file, all, wanted)
   local function fits(t)
     local count = t.form == "keys" and 0 or -#found
-    for _, one in ipairs(found) do count = count + (t.by_name[tables.plain(one[1])] and 1 or 0) end
+    for _, one in ipairs(found) do count = count + (one[1] and t.by_name[tables.plain(one[1])] and 1 or 0) end
     return count
   end
   local t = table_for(o, fits)
   if not t then check.fail("%s: of no stack that is known; 'stack' names it", file.path) end
   local s, parts = settings.new(t), parts_of(t)
-  for _, one in ipairs(found) do
-    local name = full_name(t, one[1], parts)
-    put_setting(s, t, one, name, parts, ("%s:%d"):format(file.path, one[3]))
-  end
   local context = reading.context(o, file.path)
   context["function"] = wanted
-  for _, note in ipairs(notes) do context.assume("%s", note) end
-  context.base = notes[1]
+  for _, one in ipairs(found) do
+    local base = t.bases_by_name[one.base or type(one[2]) == "table" and one[2].call]
+    local place = ("%s:%d"):format(one[5] or file.path, one.line or one[3])
+    if one.base and base then
+      put_base(s, base, one.base, one.arguments, nil, place, context)
+    elseif one.base then
+      context.assume("what %s() sets (line %d) is not in the file", one.base, one.line)
+      context.base = context.base or context.assumed[#context.assumed]
+    elseif base then -- a value that such a function makes
+      if base.set and base.set.call then
+        s:name(one[1], { expression = one[2].expression, call = base.set.call }, place)
+      end
+      put_base(s, base, one[2].call, {}, one[1], place, context)
+    else
+      put_setting(s, t, one, full_name(t, one[1], parts), parts, place)
+    end
+  end
   return reading.of(s, context, file.path)
 end
 
 --- Reads the configuration among the files.
 function trees.read(o, all, table_for)
   local file = all[1]
-  if file.kind == "python" then return read_python(o, file, table_for) end
+  if file.kind == "python" then return read_python(o, file, all, table_for) end
   return read_tree(o, file, all, table_for)
 end
 

@@ -22,7 +22,8 @@ local BRIDGE <const> = {
   shared = { "model.moe_shared_expert_overlap" }, mapping = { "dist.use_tp_pp_dp_mapping" },
   replicas = "ddp.num_distributed_optimizer_instances", bucket = "ddp.bucket_size",
   tp = { "comm_overlap.tp_comm_overlap", "model.tp_comm_overlap" },
-  step = { "comm_overlap.overlap_param_gather_with_optimizer_step" }, optimizer = "optimizer.optimizer",
+  step = { "comm_overlap.overlap_param_gather_with_optimizer_step",
+    "optimizer.overlap_param_gather_with_optimizer_step" }, optimizer = "optimizer.optimizer",
   first = "model.num_layers_in_first_pipeline_stage", last = "model.num_layers_in_last_pipeline_stage",
   embedding = { "model.account_for_embedding_in_pipeline_split" },
   loss = { "model.account_for_loss_in_pipeline_split" },
@@ -34,7 +35,7 @@ local BRIDGE <const> = {
   end,
 }
 
-local OPTIMIZERS <const> = { sgd = "sgd", muon = "muon", dist_muon = "muon", lion = "lion", fusedlion = "lion",
+local OPTIMIZERS <const> = { sgd = "sgd", muon = "muon", distmuon = "muon", lion = "lion", fusedlion = "lion",
   adafactor = "adafactor" }
 
 -- Dtypes of the optimizer's moments.

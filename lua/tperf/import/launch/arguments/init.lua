@@ -248,6 +248,7 @@ function arguments.of(launch, given)
       and "calls its model " .. check.show(launch.model_name) .. ", which `tperf list models` does not have"
       or "does not describe its model")
   end
+  if launch.model_changes and not given.model then model = models(model):with(launch.model_changes) end
   local left_out = notes_of(launch, given)
   table.move(ignored, 1, #ignored, #left_out + 1, left_out)
   return (launch.kind == "serving" and serving or training)(whole, model), left_out

@@ -48,6 +48,21 @@ local function gpus_of_name(name)
   return math.tointeger(tonumber(tostring(name):match "_(%d+)gpus?_"))
 end
 
+-- Fields that recipes repeat of the model that they are called after.
+local REPEATED <const> = { "model.position_embedding_type", "model.vocab_size", "model.kv_channels" }
+
+-- What recipes say of a model that has a name.
+local function of_named(s, context, r)
+  for _, option in ipairs(REPEATED) do
+    if s:set(option) ~= nil then context.assume("%s is the named model's", option) end
+  end
+  local mtp = s:set "model.mtp_num_layers"
+  if mtp and mtp > 0 then r.model_changes = { mtp = mtp } end
+  if r.axes.gradients == "bf16" and s:get "optimizer.main_grads_dtype" == "bf16" then
+    s:set "optimizer.main_grads_dtype"
+  end
+end
+
 function bridge.read(s, context)
   local nodes, devices = s:set "trainer.num_nodes", s:set "trainer.devices"
   context.gpus = context.gpus or s:set "num_gpus" or devices and devices * (nodes or 1)
@@ -75,12 +90,16 @@ function bridge.read(s, context)
   if r.micro_batch and not r.global_batch then r.global_batch = r.micro_batch * r.dp end
   common.batches(context, r)
   r.seq, r.zero = s:has "seq" and s:concept "seq" or nil, zero(s, context)
+  for _, entry in ipairs(s.list) do -- the model's and the data's, which have to agree
+    if entry.concept == "seq" then entry.read = true end
+  end
   r.sequence_parallel = s:concept "sequence_parallel" == true and r.tp > 1
   r.recompute = { granularity = s:has "recompute.granularity" and s:concept "recompute.granularity" or "none",
     modules = s:set "model.recompute_modules", method = s:set "model.recompute_method",
       num_layers = s:set "model.recompute_num_layers" }
   local wide
   r.precision, wide = precision.of(s, context)
+  if s:has "mixed_precision" or s.by_option.mixed_precision then s:set "model.first_last_layers_bf16" end -- it decides
   r.offloading, r.axes = offloading.bridge(s), axes.bridge(s, r)
   if wide == false then r.axes.gradients = "bf16" end
   r.peft, r.lora_rank = r.axes.peft, nil
@@ -89,7 +108,7 @@ function bridge.read(s, context)
   r.moe_dispatcher = moe and dispatcher or nil
   if r.moe_dispatcher == "flex" then r.moe_dispatcher_backend = backend end
   r.model_name = tostring(context["function"] or ""):match "^(.-)_pretrain" or nil
-  if s.by_option["model.num_layers"] then r.model = description(s, context) end
+  if s.by_option["model.num_layers"] then r.model = description(s, context) else of_named(s, context, r) end
   return r
 end
 

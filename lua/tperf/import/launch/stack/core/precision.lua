@@ -106,6 +106,9 @@ function precision.of(s, context)
     fused_experts = s:get "model.use_transformer_engine_op_fuser" == true or nil,
   }
   field "fp4_recipe"
+  if tostring(s.by_option["mixed_precision.params_dtype"] and field "params_dtype"):find "fp32" then
+    s.by_option["mixed_precision.params_dtype"].read = false
+  end
   if field "fp8_dot_product_attention" then p.attention = "fp8" end
   local first, last = field "num_layers_at_start_in_bf16" or 0, field "num_layers_at_end_in_bf16" or 0
   if field "first_last_layers_bf16" and (format or fp4) then p.first_layers, p.last_layers = first, last end
