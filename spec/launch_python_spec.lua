@@ -120,14 +120,30 @@ def llama3_8b_quantised() -> Trainer.Config:
       launch.global_batch, launch.seq, launch.recompute.granularity })
     assert.same({}, refused(launch))
     assert.equal("llama-3.1-8b", tperf.import.arguments(launch).model)
+    assert.equal("chunked", tperf.import.arguments(launch).loss) -- 8 chunks of the sequence
     assert.equal("op", launch_of(TEXT:format "SelectiveAC.Config()", nil, "llama3_8b").recompute.option)
     assert.equal("none", launch_of(TEXT:format "None", nil, "llama3_8b").recompute.granularity)
   end)
 
   it("are refused for what is not modelled, and never for a crash", function()
     local launch = launch_of(TEXT:format "FullAC.Config()", nil, "llama3_8b_quantised")
-    assert.same({ "model_spec.converters" }, refused(launch))
-    assert.is_nil(launch.model_name) -- its name is not its model's
+    assert.same({ {}, "llama3", "8B", "rowwise" }, { refused(launch), launch.model_name, launch.model_size,
+      launch.precision.fp8_recipe })
+    for text, recipe in pairs { ["MXFP8LinearConverter.Config()"] = "mxfp8",
+      ['NVFP4LinearConverter.Config(fqns=["layers"])'] = "nvfp4",
+      ['Float8LinearConverter.Config(recipe_name="rowwise_with_gw_hp", filter_fqns=["lm_head"])'] = "fp8-rowwise" } do
+      local one = launch_of((TEXT:format "FullAC.Config()"):gsub("Float8LinearConverter.Config%(%)", (text:gsub("%%",
+        "%%%%"))), nil, "llama3_8b_quantised")
+      assert.same({}, refused(one))
+      assert.equal(recipe, tperf.import.arguments(one).precision.recipe)
+    end
+    for _, text in ipairs { "LoRAConverter.Config(rank=8)", 'NVFP4LinearConverter.Config(fqns=["layers.1"])',
+      "Float8LinearConverter.Config(emulate=True)", 'Float8LinearConverter.Config(filter_fqns=["wq"])',
+      "Float8LinearConverter.Config(), LoRAConverter.Config()" } do
+      local one = launch_of((TEXT:format "FullAC.Config()"):gsub("Float8LinearConverter.Config%(%)", text), nil,
+        "llama3_8b_quantised")
+      assert.same({ "model_spec.converters" }, refused(one), text)
+    end
     assert.error_matches(function() launch_of(TEXT:format "MemoryBudgetAC.Config()", nil, "llama3_8b") end,
       "activation_checkpoint MemoryBudgetAC.Config() is not modelled", 1, true)
   end)

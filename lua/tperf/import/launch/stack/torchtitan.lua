@@ -37,8 +37,9 @@ local function model_of(s, context)
   if type(spec) == "table" and spec.call == "model_registry" and called then
     size = type(spec.first) == "string" and spec.first or nil
     local ending = size and "_" .. size:lower():gsub("[^%w]+", "_")
-    if not ending or called:lower():sub(-#ending) ~= ending then return nil end
-    return called:sub(1, -#ending - 1), size
+    local at = ending and (called:lower() .. "_"):find(ending .. "_", 1, true) -- llama3_8b, llama3_8b_mxfp8
+    if not at then return nil end
+    return called:sub(1, at - 1), size
   end
   return name and tostring(name), size
 end
@@ -157,6 +158,35 @@ local function float8(s, precision)
   end
 end
 
+-- The recipe of the converters of a Python configuration, each with its arguments; nothing of it counts as read unless
+-- all of it is predicted.
+local function converted(s, precision, context)
+  local entry = s.by_option["model_spec.converters"]
+  local text = entry and type(entry.value) == "table" and entry.value.expression or ""
+  local list = {}
+  for name, arguments in text:gmatch "([%w_]+)%.Config(%b())" do list[#list + 1] = { name, arguments } end
+  if #list ~= 1 then return end
+  local name, arguments = list[1][1], list[1][2]
+  local only = arguments:match "%f[%w_]fqns%s*=%s*(%b[])" or arguments:match "%f[%w_]fqns%s*=%s*([%w_]+)"
+  if name == "Float8LinearConverter" and not arguments:find "emulate%s*=%s*True" then
+    local without = arguments:match "filter_fqns%s*=%s*(%b[])" or ""
+    for word in without:gmatch "[\"']([^\"']+)[\"']" do
+      if not LEFT_OUT[word] then return end
+    end
+    precision.fp8_recipe = arguments:match "recipe_name%s*=%s*[\"']([%w_]+)" or "rowwise"
+  elseif name == "MXFP8LinearConverter" and not only then
+    precision.fp8_format, precision.fp8_recipe = "e4m3", "mxfp8"
+  elseif name == "NVFP4LinearConverter" and only and only:find "^%[%s*[\"']layers[\"']%s*%]$" then
+    precision.fp4_format = "e2m1"
+  else
+    return
+  end
+  s:set "model_spec.converters"
+  if not text:find "lm_head" and name ~= "NVFP4LinearConverter" then
+    context.assume "the product with the output table is in 16 bits"
+  end
+end
+
 -- Activation checkpointing: by its mode in TOML, by its class in Python.
 local CLASSES <const> = { ["FullAC.Config"] = { granularity = "full" }, None = { granularity = "none" },
   ["SelectiveAC.Config"] = { granularity = "selective", option = "op" } }
@@ -188,11 +218,12 @@ local function optimizer(s)
   end
 end
 
--- The cross-entropy: PyTorch's, whose chunks are not modelled.
-local function loss(s)
+-- The cross-entropy: PyTorch's, whole or in chunks of the sequence.
+local function loss(s, found)
   local entry = s.by_option.loss
   local class = entry and type(entry.value) == "table" and entry.value.call
   if class == "CrossEntropyLoss.Config" or class == "ChunkedLossWrapper.Config" then s:set "loss" end
+  if class == "ChunkedLossWrapper.Config" then found.loss = "chunked" end
 end
 
 function torchtitan.read(s, context)
@@ -208,9 +239,10 @@ function torchtitan.read(s, context)
   r.precision = { compute = common.dtype(s:get "training.mixed_precision_param"), params = common.dtype(
     s:get "training.dtype"), grads = common.dtype(s:get "training.mixed_precision_reduce") }
   float8(s, r.precision)
+  converted(s, r.precision, context)
   optimizer(s)
-  loss(s)
   r.axes = axes.torchtitan(s, r)
+  loss(s, r.axes)
   return r
 end
 
