@@ -36,6 +36,8 @@ local function model_of(s, context)
   local spec, called = s:set "model_spec", context["function"]
   if type(spec) == "table" and spec.call == "model_registry" and called then
     size = type(spec.first) == "string" and spec.first or nil
+    local family = context.path:match "models/([%w_]+)/[%w_]*%.py$" -- as the repository has it
+    if family and size then return family, size end
     local ending = size and "_" .. size:lower():gsub("[^%w]+", "_")
     local at = ending and (called:lower() .. "_"):find(ending .. "_", 1, true) -- llama3_8b, llama3_8b_mxfp8
     if not at then return nil end

@@ -4,9 +4,17 @@ local models = require "tperf.base.catalogue".shared(require "tperf.describe.mod
 
 local flavors = {}
 
--- { torchtitan's model, its flavor, the model of models/, what is different of it }. Flavors without "_irope" attend to
--- the whole sequence in every layer.
+-- The smallest flavors, with which torchtitan tries its features (models/*/__init__.py of b5bcd76c, 2026-08-21).
+local LLAMA <const> = { name = "torchtitan's llama3 debugmodel", layers = 6, hidden = 256, heads = 16, ffn = 768,
+  vocab = 2048, gated = true, activation = "silu", norm = "rmsnorm", tied_embeddings = false, seq = 2048 }
+local QWEN <const> = { name = "torchtitan's qwen3 debugmodel", layers = 8, hidden = 256, heads = 16, kv_heads = 8,
+  head_dim = 128, ffn = 3072, vocab = 2048, gated = true, activation = "silu", norm = "rmsnorm", qk_norm = true,
+  tied_embeddings = true, seq = 2048 }
+
+-- { torchtitan's model, its flavor, the model of models/ or a description, what is different of it }. Flavors without
+-- "_irope" attend to the whole sequence in every layer.
 local ALL <const> = {
+  { "llama3", "debugmodel", LLAMA }, { "qwen3", "debugmodel", QWEN },
   { "llama3", "8B", "llama-3.1-8b" }, { "llama3", "70B", "llama-3.1-70b" }, { "llama3", "405B", "llama-3.1-405b" },
   { "llama4", "17bx16e_irope", "llama-4-scout" }, { "llama4", "17bx128e_irope", "llama-4-maverick" },
   { "llama4", "17bx16e", "llama-4-scout", { window = { size = 10485760 } } },
@@ -25,7 +33,7 @@ local ALL <const> = {
 ---@return string|table|nil model
 function flavors.model(name, flavor)
   for _, one in ipairs(ALL) do
-    if one[1] == name and one[2] == flavor then return one[4] and models(one[3]):with(one[4]) or one[3] end
+    if one[1] == name and one[2] == flavor then return type(one[3]) == "table" and models(one[3]) or one[4] and models(one[3]):with(one[4]) or one[3] end
   end
 end
 
