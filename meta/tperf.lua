@@ -1873,7 +1873,7 @@ function tperf_model:groups() end
 function tperf_model:parameters() end
 
 ---Model FLOPs per token: 6 N_active + attention; tperf/describe/model/flops.lua has the conventions.
----@param options table? seq (tokens; default: the model's), causal (true: count only the pairs of tokens that a causal mask leaves; false: all; default: the model's), backward (default true), convention ("palm", the default: N counts all active parameters; "matmul": without tables that are only looked up)
+---@param options table? seq (tokens; default: the model's), causal (true: count only the pairs of tokens that a causal mask leaves; false: all; default: the model's), backward (default true), convention ("palm", the default: N counts all active parameters; "matmul": without tables that are only looked up; "megatron": as Megatron-LM counts, which is matmul with multi-token prediction)
 ---@return table flops total, parameters, attention, scan: FLOP per token
 function tperf_model:flops_per_token(options) end
 

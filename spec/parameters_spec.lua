@@ -399,6 +399,16 @@ describe("flops_per_token", function()
   it("refuses nonsense by name", function()
     assert.error_matches(function() small():flops_per_token { seq = 0 } end, "'seq' must be an integer")
     assert.error_matches(function() small():flops_per_token { sequence = 8 } end, "unknown field 'sequence'")
+    -- Megatron-LM's num_floating_point_operations counts multi-token prediction: 6 for each weight of the module's
+    -- layer (4 x 64^2, 3 x 64 x 256, two norms), of its projection of 128 to 64, of three norms, and of the head; and
+    -- three times 4 x 64 FLOPs for each of the 64 keys that a query sees on average.
+    local m = tperf.model { name = "small", layers = 2, hidden = 64, heads = 4, ffn = 256, vocab = 1000, gated = true,
+      norm = "rmsnorm", tied_embeddings = false, seq = 128, mtp = 1 }
+    local function total(convention)
+      return m:flops_per_token { seq = 128, causal = true, convention = convention }.total
+    end
+    local module = 4 * 64 ^ 2 + 3 * 64 * 256 + 2 * 64 + 128 * 64 + 3 * 64
+    assert.equal(6 * (module + 64 * 1000) + 3 * 4 * 64 * 64, total "megatron" - total "matmul")
     assert.error_matches(function() small():flops_per_token { convention = "plam" } end, "did you mean 'palm'")
   end)
 end)

@@ -2,6 +2,7 @@
 local lazy = require "tperf.base.lazy"
 local counted = lazy.module "tperf.describe.layout.counted"
 local delta = lazy.module "tperf.describe.arch.layer.delta"
+local groups = require "tperf.describe.model.groups"
 local packing = require "tperf.describe.arch.packing"
 local parameters = require "tperf.describe.model.parameters"
 local stacks = require "tperf.describe.model.stacks"
@@ -63,6 +64,19 @@ local function scan(m, group, seq)
   return 2.0 * q * s.state * s.groups + s.heads * (2.0 * q * s.head_dim + 4.0 * s.state * s.head_dim)
 end
 
+-- Forward FLOPs of multi-token prediction modules per token: their layers, projections, and a product with the output
+-- table each.
+local function prediction(m, known, options)
+  if options.convention ~= "megatron" or (m.mtp or 0) == 0 then return 0, 0, 0 end
+  local pairs_of, scans = 0.0, 0.0
+  for _, group in ipairs(groups.module(m, known.groups)) do
+    pairs_of = pairs_of + attention(m, group, options.seq, options.causal)
+    scans = scans + scan(m, group, options.seq)
+  end
+  local weights = parameters.prediction_active(m, known.groups) + m.hidden * m.vocab
+  return m.mtp * weights, m.mtp * pairs_of, m.mtp * scans
+end
+
 local function counted_with(count, m, options)
   local said = stated.flops_per_token(m, options)
   if said then
@@ -75,7 +89,7 @@ local function counted_with(count, m, options)
   local known, message = count(m)
   if not known then return nil, message end
   local weights = known.active
-  if options.convention == "matmul" then
+  if options.convention ~= "palm" then
     local bare = m.classes or m.encoder and not m.encoder.head
     local shared = m.tied_embeddings and not bare -- with an output table
     weights = weights - (known.components.positions or 0) - (shared and 0 or known.embedding)
@@ -85,7 +99,8 @@ local function counted_with(count, m, options)
     local once = known.components.modulation + known.components.conditioning
     weights = weights - once * (1 - 1 / options.seq)
   end
-  local result = { parameters = 2.0 * weights, attention = 0.0, scan = 0.0 }
+  local own, pairs_of, scans = prediction(m, known, options)
+  local result = { parameters = 2.0 * (weights + own), attention = pairs_of, scan = scans }
   for _, group in ipairs(known.groups) do
     result.attention = result.attention + group.count * attention(m, group, options.seq, options.causal)
     result.scan = result.scan + group.count * scan(m, group, options.seq)
@@ -99,10 +114,12 @@ end
 --- FLOPs per token. Each parameter counts 2 per token forward and 4 backward, as does every product of attention.
 -- "palm" (arXiv 2204.02311, appendix B): 6 N + 12 L H Q T, with N all active parameters, and all pairs of tokens
 -- unless `causal`. "matmul": as palm, but tables that are only looked up (input tokens, positions) count nothing, as
--- in Megatron-LM's formula (arXiv 2104.04473, section 5.1, without recomputation).
+-- in Megatron-LM's formula (arXiv 2104.04473, section 5.1, without recomputation). "megatron": as matmul, with
+-- multi-token prediction modules, each of which has a product with the output table, too (Megatron-LM's
+-- num_floating_point_operations).
 ---@param m table a model
----@param options table seq (tokens), causal (count only the pairs that a causal mask leaves), convention ("palm" or
---   "matmul"), backward
+---@param options table seq (tokens), causal (count only the pairs that a causal mask leaves), convention ("palm",
+--   "matmul" or "megatron"), backward
 ---@return table? result total, parameters, attention, scan: FLOP per token
 ---@return string? message
 function flops.per_token(m, options) return counted_with(parameters.count, m, options) end

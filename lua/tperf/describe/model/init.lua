@@ -31,13 +31,14 @@ local flops_schema = {
   seq = check.integer { min = 1, max = 1 << 31, optional = true },
   causal = check.boolean { optional = true },
   backward = check.boolean { default = true },
-  convention = check.choice { { "palm", "matmul" }, default = "palm" },
+  convention = check.choice { { "palm", "matmul", "megatron" }, default = "palm" },
 }
 
 --- Model FLOPs per token: 6 N_active + attention; tperf/describe/model/flops.lua has the conventions.
 ---@param options table? seq (tokens; default: the model's), causal (true: count only the pairs of tokens that a causal
 ---   mask leaves; false: all; default: the model's), backward (default true), convention ("palm", the default: N counts
----   all active parameters; "matmul": without tables that are only looked up)
+---   all active parameters; "matmul": without tables that are only looked up; "megatron": as Megatron-LM counts, which
+---   is matmul with multi-token prediction)
 ---@return table flops total, parameters, attention, scan: FLOP per token
 function methods:flops_per_token(options)
   local o = check.record("tperf.model:flops_per_token", options or {}, flops_schema)

@@ -212,6 +212,12 @@ local function total_of(components)
   return total, active
 end
 
+--- The parameters that a token uses in one multi-token prediction module, without the shared tables.
+---@param m table       a model with such modules
+---@param all table[]   its groups of layers
+---@return number
+function parameters.prediction_active(m, all) return (select(2, total_of(prediction(m, all)))) end
+
 local function whole(components)
   for name, n in pairs(components) do
     components[name] = math.tointeger(n)
