@@ -27,6 +27,16 @@ describe("--from", function()
     end)
   end)
 
+  it("is priced by the profile of the file's stack, unless another one is asked for", function()
+    within(function(tperf, folder)
+      program.write(folder .. "/l.toml", '[model]\nname = "llama3"\nflavor = "8B"\n[training]\nseq_len = 8192\n')
+      local own = tperf "train --from l.toml -s h100-sxm -g 8"
+      assert.equal(0, own.code, own.err)
+      assert.matches("software torchtitan-2024: ", own.out, 1, true)
+      assert.matches("software typical: ", tperf "train --from l.toml -s h100-sxm -g 8 --software typical".out, 1, true)
+    end)
+  end)
+
   it("reduces gradients after the backward pass if the script does not say that they overlap", function()
     within(function(tperf, folder)
       program.write(folder .. "/apart.sh", (SCRIPT:gsub("%-%-overlap%-grad%-reduce %-%-overlap%-param%-gather", "")))

@@ -71,7 +71,7 @@ function reading.of(s, context, where)
     check.fail("%s sets no option of %s %s: is it of another stack?", where, s.table.stack, s.table.version)
   end
   local r = module_of(s.table).read(s, context)
-  r.stack, r.version, r.kind = s.table.stack, s.table.version, s.table.kind
+  r.stack, r.version, r.kind, r.software = s.table.stack, s.table.version, s.table.kind, s.table.software
   for _, name in ipairs(check.names(s.abbreviations)) do
     context.assume("%s is taken for %s, as Python's argparse takes what begins one option alone", name,
       s.abbreviations[name])

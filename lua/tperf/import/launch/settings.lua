@@ -103,7 +103,8 @@ function settings:put(row, value, place)
     if expected then
       check.fail("%s: %s must be %s, got %s", place, row.option, expected, check.show(value))
     end
-    return self:unset(row.option) -- None: an earlier value no longer holds
+    if value == "None" then self:unset(row.option) end -- of Python: an earlier value no longer holds
+    return
   end
   local entry = { option = row.option, value = got, concept = row.concept, place = place, row = row }
   self.by_option[row.option] = entry

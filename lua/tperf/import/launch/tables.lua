@@ -20,6 +20,7 @@ local schema = {
   kind = check.choice { { "training", "serving" }, optional = true }, form = check.string(optional),
   module = check.string(optional), extends = check.string(optional), config = check.string(optional),
   defers = check.string(optional), programs = check.list(check.string(), optional),
+  software = check.string(optional), -- the profile of the stack's release, or of the nearest one
   config_by_name = check.boolean { default = false }, -- a configuration that is not at hand is known by its name
   benchmarks = check.any(optional), sizes = check.any(optional),
   options = check.list(check.any()),

@@ -161,7 +161,7 @@ local function exchange(a, launch)
 end
 
 local function training(launch, model)
-  local a = { model = model }
+  local a = { model = model, software = launch.software }
   if models(model).experts then
     exchange(a, launch)
   elseif (launch.ep or 1) > 1 then

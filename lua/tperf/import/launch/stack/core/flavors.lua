@@ -33,7 +33,10 @@ local ALL <const> = {
 ---@return string|table|nil model
 function flavors.model(name, flavor)
   for _, one in ipairs(ALL) do
-    if one[1] == name and one[2] == flavor then return type(one[3]) == "table" and models(one[3]) or one[4] and models(one[3]):with(one[4]) or one[3] end
+    if one[1] == name and one[2] == flavor then
+      local own = type(one[3]) == "table" and models(one[3]) or one[3]
+      return one[4] and models(own):with(one[4]) or own
+    end
   end
 end
 
