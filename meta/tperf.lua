@@ -2070,7 +2070,7 @@ function tperf_timeline:passing_of(op) end
 function tperf_timeline:memory() end
 
 ---Iterates over the tasks of a device, in the order of its passes: { kind, text, resources, start, stop, seconds,
----stage, microbatch, fast_bytes, nic_bytes … }, see tperf/timeline/tasks.lua. Only for a model's timeline.
+---stage, microbatch, fast_bytes, nic_bytes, tiers … }, see tperf/timeline/tasks.lua. Only for a model's timeline.
 function tperf_timeline:tasks() end
 
 ---Compares a measured step with this one: see tperf.timeline.beside.

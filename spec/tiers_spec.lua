@@ -227,6 +227,37 @@ describe("a network of tiers", function()
     end
   end)
 
+  it("shows the bytes of each tier in audits, timelines and traces", function()
+    local fabric = tiered(nvlink(8), nics(32), tier("spine", nil, { oversubscription = 2 }))
+    -- tp 4 in a domain, two replicas beside them; 32 domains in 8 leaves; stages outside all: 2 stages of 64 GPUs
+    local c, timeline = tperf.train { model = "llama-2-7b", system = fabric, global_batch = 32, tp = 4, pp = 2, dp = 16,
+      fast = { tp = 4, dp = 2 }, software = "none", zero = 0, simulate = true, explain = true }
+    local message = c.messages[1] -- the only link crosses the spine
+    assert.same({ "nics", "spine" }, { message.tiers[1].name, message.tiers[2].name })
+    assert.equal(message.bytes, message.tiers[2].bytes)
+    near(2 * message.tiers[1].time, message.tiers[2].time)
+    local reduced = c.exchanges[1].comms[1]
+    assert.equal("all_reduce", reduced.kind)
+    -- rings among 16 GPUs, 2 to a domain, 8 to a leaf of 4 domains with tp 4: each NIC passes 1/2 of 2 x 15/16, each
+    -- uplink 1/8
+    local passed = 2 * 15 / 16 * reduced.bytes
+    assert.equal(3, #reduced.tiers)
+    near(passed, reduced.tiers[1].bytes)
+    near(passed / 2, reduced.tiers[2].bytes)
+    near(passed / 8, reduced.tiers[3].bytes)
+    local sent = 0
+    for task in timeline:tasks(1) do
+      for _, one in ipairs(task.tiers or {}) do
+        if one.name == "spine" and task.kind == "message" then sent = one.bytes end
+      end
+    end
+    assert.equal(message.bytes, sent)
+    assert.truthy(timeline:trace():find '"tiers":{"nics":%d+.-"spine":')
+    local text = {}
+    for i, term in ipairs(c.sum) do text[i] = term.formula end
+    assert.truthy(table.concat(text):find("spine", 1, true))
+  end)
+
   it("refuses what is no order of tiers, by field and remedy", function()
     refused("one tier must have 'nics_per_gpu'", nvlink(8), tier "spine")
     refused("two tiers are called 'nvlink'", nvlink(4), nvlink(8), nics())

@@ -100,6 +100,7 @@ bool tperf_collective_rate(const tperf_system *system, const tperf_rules *rules,
 typedef struct tperf_route {
     const char *algorithm;
     double fast_bytes, nic_bytes;
+    double up_bytes[TPERF_TIERS_MAX - 2]; // through its part of the uplinks of each further tier
 } tperf_route;
 
 // The i-th algorithm's name, each once; NULL after the last.
@@ -110,10 +111,16 @@ tperf_route tperf_collective_route(const tperf_system *system, const tperf_rules
 
 // What a route passes through a tier: bytes of one GPU of the group through its part of it, and their seconds at the
 // bandwidth that is reached. A collective takes about the longest of these, and its start.
+enum { TPERF_FAST_PORT = -1, TPERF_NIC_PORT = -2 };
 typedef struct tperf_tier_use {
-    const char *name; // of a tier; "fast" and "slow" in a network of two
+    int64_t tier;     // its index among the further ones, or a port
+    const char *name; // of the tier; "fast" and "slow" in a network of two
     double bytes, seconds;
 } tperf_tier_use;
+
+// Lists the tiers with bytes, from the innermost out, without seconds; returns their number.
+int tperf_tiers_passed(const tperf_system *system, double fast_bytes, double nic_bytes,
+                       const double *up_bytes, tperf_tier_use uses[TPERF_TIERS_MAX]);
 
 // Lists the tiers that a route passes, from the innermost out; returns their number.
 int tperf_route_tiers(const tperf_system *system, tperf_route route, tperf_collective kind,
@@ -151,7 +158,7 @@ double tperf_routing_parts(const tperf_routing *routing, double parts);
 // fast ports.
 double tperf_dispatch_time(const tperf_system *system, const tperf_rules *rules,
                            const tperf_routing *routing, double bytes, tperf_group group);
-tperf_route tperf_dispatch_route(const tperf_routing *routing, double bytes,
-                                 tperf_group group); // "relayed"
+tperf_route tperf_dispatch_route(const tperf_system *system, const tperf_routing *routing,
+                                 double bytes, tperf_group group); // "relayed"
 
 #endif

@@ -49,10 +49,11 @@ typedef struct tperf_task {
     int64_t layer;        // of the chunk, from 0; -1: belongs to no layer
     const tperf_op *op;   // of a kernel or a collective
     const tperf_comm *comm;
-    double bytes;                 // of a collective's full vector, see tperf/collective.h
-    double fast_bytes, nic_bytes; // that one GPU sends
-    double seconds;               // in isolation; less than stop - start if it shares a resource
-    double start, stop;           // relative to the start of the pass
+    double bytes;                         // of a collective's full vector, see tperf/collective.h
+    double fast_bytes, nic_bytes;         // that one GPU sends
+    double up_bytes[TPERF_TIERS_MAX - 2]; // through its part of the uplinks of further tiers
+    double seconds;     // in isolation; less than stop - start if it shares a resource
+    double start, stop; // relative to the start of the pass
 } tperf_task;
 
 typedef struct tperf_task_list {
@@ -76,9 +77,9 @@ typedef struct tperf_step {
     tperf_plan plan;
     tperf_op_cost *prices; // [n_ops] of each op's own passes, without recomputation
     tperf_exposure exposures[TPERF_SECTIONS_MAX];
-    double updates[TPERF_SECTIONS_MAX]; // tperf_exchange.update
-    double joint[TPERF_SECTIONS_MAX];   // tperf_joint_time_of
-    double gather_bytes[TPERF_SECTIONS_MAX][2], reduce_bytes[TPERF_SECTIONS_MAX][2]; // fast, NIC
+    double updates[TPERF_SECTIONS_MAX];                                    // tperf_exchange.update
+    double joint[TPERF_SECTIONS_MAX];                                      // tperf_joint_time_of
+    tperf_route gathered[TPERF_SECTIONS_MAX], reduced[TPERF_SECTIONS_MAX]; // bytes
     tperf_message message;
 } tperf_step;
 

@@ -32,6 +32,11 @@ static double through_fast_port(const tperf_exchange *e) {
     return (e->kind == TPERF_ALL_REDUCE ? 2 : 1) * (e->n - 1) / e->n * e->bytes;
 }
 
+// Bytes that one GPU sends through its ports.
+static tperf_route route_of(double fast, double nics) {
+    return (tperf_route){.fast_bytes = fast, .nic_bytes = nics};
+}
+
 static bool reduces(const tperf_exchange *e) {
     return e->kind == TPERF_ALL_REDUCE;
 }
@@ -67,7 +72,7 @@ static tperf_rate send_rate(const tperf_exchange *e) {
 }
 
 static tperf_route send_route(const tperf_exchange *e) {
-    return e->group.fast > 1 ? (tperf_route){NULL, e->bytes, 0} : (tperf_route){NULL, 0, e->bytes};
+    return e->group.fast > 1 ? route_of(e->bytes, 0) : route_of(0, e->bytes);
 }
 
 // The number of ring passes whose bytes are charged. The published solver doubles an all-reduce's only across domains,
@@ -129,8 +134,8 @@ static tperf_rate ring_rate(const tperf_exchange *e) {
 static tperf_route ring_route(const tperf_exchange *e) {
     double part = moves_whole(e->kind) ? 1 : (e->n - 1) / e->n;
     double through = ring_passes(e) * part * e->bytes;
-    return (tperf_route){NULL, e->reach == TPERF_LONE ? 0 : through,
-                         e->reach == TPERF_INSIDE ? 0 : through / e->q};
+    return route_of(e->reach == TPERF_LONE ? 0 : through,
+                    e->reach == TPERF_INSIDE ? 0 : through / e->q);
 }
 
 static tperf_rate rooted_rate(const tperf_exchange *e) {
@@ -146,7 +151,7 @@ static tperf_rate rooted_rate(const tperf_exchange *e) {
 
 static tperf_route rooted_route(const tperf_exchange *e) {
     double port = e->reach == TPERF_LONE ? 0 : (e->n - 1) / e->n * e->bytes;
-    return (tperf_route){NULL, port, (e->n - e->q) / e->n * e->bytes / e->q};
+    return route_of(port, (e->n - e->q) / e->n * e->bytes / e->q);
 }
 
 static tperf_rate pairwise_rate(const tperf_exchange *e) {
@@ -163,7 +168,7 @@ static tperf_rate torus_rate(const tperf_exchange *e) {
 }
 
 static tperf_route pairwise_route(const tperf_exchange *e) {
-    return (tperf_route){NULL, (e->q - 1) / e->n * e->bytes, (e->n - e->q) / e->n * e->bytes};
+    return route_of((e->q - 1) / e->n * e->bytes, (e->n - e->q) / e->n * e->bytes);
 }
 
 // --- curves within a domain ---
@@ -191,7 +196,7 @@ static double link_seconds(const tperf_exchange *e) {
 }
 
 static tperf_route port_route(const tperf_exchange *e) {
-    return (tperf_route){NULL, through_fast_port(e), 0};
+    return route_of(through_fast_port(e), 0);
 }
 
 static double switch_bytes(const tperf_exchange *e) {
@@ -199,7 +204,7 @@ static double switch_bytes(const tperf_exchange *e) {
 }
 
 static tperf_route switch_route(const tperf_exchange *e) {
-    return (tperf_route){NULL, switch_bytes(e), 0};
+    return route_of(switch_bytes(e), 0);
 }
 
 // Kernels that read the peers' memory, of serving engines.
@@ -220,7 +225,7 @@ static double one_shot_seconds(const tperf_exchange *e) {
 }
 
 static tperf_route one_shot_route(const tperf_exchange *e) {
-    return (tperf_route){NULL, (e->n - 1) * e->bytes, 0};
+    return route_of((e->n - 1) * e->bytes, 0);
 }
 
 static double two_shot_seconds(const tperf_exchange *e) {
@@ -230,7 +235,7 @@ static double two_shot_seconds(const tperf_exchange *e) {
 }
 
 static tperf_route two_shot_route(const tperf_exchange *e) {
-    return (tperf_route){NULL, 2 * (e->n - 1) / e->n * e->bytes, 0};
+    return route_of(2 * (e->n - 1) / e->n * e->bytes, 0);
 }
 
 // --- curves between domains ---
@@ -274,7 +279,7 @@ static double slow_seconds(const tperf_exchange *e) {
 
 static tperf_route slow_route(const tperf_exchange *e) {
     double port = e->adds ? switch_bytes(e) : through_fast_port(e);
-    return (tperf_route){NULL, e->reach == TPERF_LONE ? 0 : port, leaving(e) / e->q};
+    return route_of(e->reach == TPERF_LONE ? 0 : port, leaving(e) / e->q);
 }
 
 // --- the table ---

@@ -70,18 +70,37 @@ double tperf_collective_time(const tperf_system *system, const tperf_rules *rule
 
 tperf_route tperf_collective_route(const tperf_system *system, const tperf_rules *rules,
                                    tperf_collective kind, double bytes, tperf_group group) {
-    if (bytes == 0 || group.size <= 1) return (tperf_route){"none", 0, 0};
+    if (bytes == 0 || group.size <= 1) return (tperf_route){.algorithm = "none"};
     tperf_exchange e = tperf_exchange_of(system, rules, kind, bytes, group);
     double seconds;
     const tperf_algorithm *a = fastest(&e, &seconds);
     tperf_route route = a->route(&e);
     route.algorithm = a->name;
+    tperf_route_climb(system, tperf_pattern_of(kind, e.is & TPERF_CURVE), group, &route);
     return route;
 }
 
-static tperf_tier_use use_of(const char *name, const char *otherwise, double bytes,
-                             double seconds) {
-    return (tperf_tier_use){name[0] ? name : otherwise, bytes, seconds};
+static int add_use(tperf_tier_use *use, int64_t tier, const char *name, double bytes) {
+    *use = (tperf_tier_use){tier, name, bytes, 0};
+    return bytes > 0;
+}
+
+static const char *name_or(const char *name, const char *otherwise) {
+    return name[0] ? name : otherwise;
+}
+
+int tperf_tiers_passed(const tperf_system *system, double fast_bytes, double nic_bytes,
+                       const double *up_bytes, tperf_tier_use uses[TPERF_TIERS_MAX]) {
+    const tperf_tier *tiers = system->network.tiers;
+    int64_t n_tiers = system->network.n_tiers, i = 0;
+    int n =
+        add_use(&uses[0], TPERF_FAST_PORT, name_or(system->network.fast.name, "fast"), fast_bytes);
+    for (; i < n_tiers && !tiers[i].outside; i++)
+        n += add_use(&uses[n], i, tiers[i].name, up_bytes[i]);
+    n += add_use(&uses[n], TPERF_NIC_PORT, name_or(system->network.slow.name, "slow"), nic_bytes);
+    for (; i < n_tiers; i++)
+        n += add_use(&uses[n], i, tiers[i].name, up_bytes[i]);
+    return n;
 }
 
 // Seconds of one GPU's bytes through its fast port.
@@ -96,29 +115,19 @@ static double port_seconds(const tperf_system *system, double bytes, const char 
 
 int tperf_route_tiers(const tperf_system *system, tperf_route route, tperf_collective kind,
                       tperf_group group, tperf_tier_use uses[TPERF_TIERS_MAX]) {
-    int n = 0;
-    tperf_pattern pattern = tperf_pattern_of(kind, strcmp(route.algorithm, "tree") == 0);
     double nics = system->network.slow.nics_per_gpu * system->network.slow.bandwidth;
     double near = port_seconds(system, route.fast_bytes, route.algorithm, kind, (double)group.fast);
     double far = route.nic_bytes / (nics * system->network.slow.efficiency);
-    bool passed[2] = {false, false};
-    for (int64_t i = 0; i <= system->network.n_tiers; i++) {
-        const tperf_tier *tier = &system->network.tiers[i];
-        bool ends = i == system->network.n_tiers, outside = ends || tier->outside;
-        for (int port = 0; port <= outside; port++) {
-            if (passed[port]) continue;
-            passed[port] = true;
-            if (port == 0 && route.fast_bytes > 0)
-                uses[n++] = use_of(system->network.fast.name, "fast", route.fast_bytes, near);
-            if (port == 1 && route.nic_bytes > 0)
-                uses[n++] = use_of(system->network.slow.name, "slow", route.nic_bytes, far);
+    int n = tperf_tiers_passed(system, route.fast_bytes, route.nic_bytes, route.up_bytes, uses);
+    for (int i = 0; i < n; i++) {
+        if (uses[i].tier < 0) {
+            uses[i].seconds = uses[i].tier == TPERF_FAST_PORT ? near : far;
+            continue;
         }
-        if (ends) break;
-        tperf_uplink up = tperf_uplink_of(system, group, tier, pattern);
-        double bytes = up.share * (outside ? route.nic_bytes : route.fast_bytes);
-        if (!up.passes || !(bytes > 0)) continue;
-        double seconds = up.share * up.slowness * (outside ? far : near);
-        uses[n++] = (tperf_tier_use){tier->name, bytes, seconds};
+        const tperf_tier *tier = &system->network.tiers[uses[i].tier];
+        double port = tier->outside ? route.nic_bytes : route.fast_bytes;
+        double slowness = tperf_uplink_of(system, group, tier, TPERF_PASSES_RING).slowness;
+        uses[i].seconds = uses[i].bytes / port * slowness * (tier->outside ? far : near);
     }
     return n;
 }

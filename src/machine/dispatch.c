@@ -51,14 +51,24 @@ double tperf_routing_parts(const tperf_routing *r, double parts) {
     return parts * met;
 }
 
-tperf_route tperf_dispatch_route(const tperf_routing *routing, double bytes, tperf_group group) {
+static tperf_route ports_route(const tperf_routing *routing, double bytes, tperf_group group) {
     double token = bytes / routing->top_k, n = (double)group.size, q = (double)group.fast,
            g = n / q;
-    if (bytes == 0) return (tperf_route){"none", 0, 0};
+    if (bytes == 0) return (tperf_route){.algorithm = "none"};
     if (routing->doubling_s > 0)
-        return (tperf_route){"direct", bytes * (q - 1) / n, bytes * (g - 1) / g};
-    return (tperf_route){"relayed", token * tperf_routing_parts(routing, n) * (q - 1) / q,
-                         token * tperf_routing_parts(routing, g) * (g - 1) / g};
+        return (tperf_route){.algorithm = "direct",
+                             .fast_bytes = bytes * (q - 1) / n,
+                             .nic_bytes = bytes * (g - 1) / g};
+    return (tperf_route){.algorithm = "relayed",
+                         .fast_bytes = token * tperf_routing_parts(routing, n) * (q - 1) / q,
+                         .nic_bytes = token * tperf_routing_parts(routing, g) * (g - 1) / g};
+}
+
+tperf_route tperf_dispatch_route(const tperf_system *system, const tperf_routing *routing,
+                                 double bytes, tperf_group group) {
+    tperf_route route = ports_route(routing, bytes, group);
+    tperf_route_climb(system, TPERF_PASSES_PAIRED, group, &route);
+    return route;
 }
 
 // Its kernels keep the NICs busy from the first token on, so the curve's ramp does not apply.
@@ -110,7 +120,7 @@ double tperf_dispatch_time(const tperf_system *system, const tperf_rules *rules,
                            const tperf_routing *routing, double bytes, tperf_group group) {
     if (routing->doubling_s > 0 && bytes > 0)
         return low_latency_time(system, routing, bytes, group);
-    tperf_route route = tperf_dispatch_route(routing, bytes, group);
+    tperf_route route = ports_route(routing, bytes, group);
     double q = (double)group.fast;
     double time = fmax(nics_time(system, rules, route.nic_bytes, group),
                        ports_time(system, rules, routing, route.fast_bytes, group));

@@ -100,3 +100,12 @@ tperf_uplinks tperf_uplinks_of(const tperf_system *system, tperf_group group, tp
     }
     return up;
 }
+
+void tperf_route_climb(const tperf_system *system, tperf_pattern pattern, tperf_group group,
+                       tperf_route *route) {
+    for (int64_t i = 0; i < system->network.n_tiers; i++) {
+        const tperf_tier *tier = &system->network.tiers[i];
+        tperf_uplink up = tperf_uplink_of(system, group, tier, pattern);
+        route->up_bytes[i] = up.share * (tier->outside ? route->nic_bytes : route->fast_bytes);
+    }
+}

@@ -28,6 +28,10 @@ typedef struct tperf_uplink {
 tperf_uplink tperf_uplink_of(const tperf_system *system, tperf_group group, const tperf_tier *tier,
                              tperf_pattern pattern);
 
+// Sets the bytes of a route through uplinks from those through ports.
+void tperf_route_climb(const tperf_system *system, tperf_pattern pattern, tperf_group group,
+                       tperf_route *route);
+
 // measured: its start is that of a curve, in which units take turns.
 tperf_uplinks tperf_uplinks_of(const tperf_system *system, tperf_group group, tperf_pattern pattern,
                                bool measured);

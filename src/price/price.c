@@ -256,7 +256,8 @@ double tperf_comm_time(const tperf_comm *comm, const tperf_platform *on, const i
 tperf_route tperf_comm_route(const tperf_comm *comm, const tperf_platform *on, tperf_group group,
                              double panels) {
     double bytes = comm->bytes / panels;
-    if (comm->routing.top_k > 0) return tperf_dispatch_route(&comm->routing, bytes, group);
+    if (comm->routing.top_k > 0)
+        return tperf_dispatch_route(on->system, &comm->routing, bytes, group);
     return tperf_collective_route(on->system, on->rules, comm->kind, bytes, group);
 }
 

@@ -27,6 +27,13 @@ static tperf_status no_memory(tperf_error *error) {
 }
 
 // The exchanges of every section: exposures and bytes.
+static void add_route(tperf_route *sum, const tperf_route *route) {
+    sum->fast_bytes += route->fast_bytes;
+    sum->nic_bytes += route->nic_bytes;
+    for (int i = 0; i < TPERF_TIERS_MAX - 2; i++)
+        sum->up_bytes[i] += route->up_bytes[i];
+}
+
 static void price_exchanges(tperf_step *s) {
     tperf_exchange exchanges[TPERF_SECTIONS_MAX];
     const tperf_platform *on = &s->plan.job->on;
@@ -40,15 +47,10 @@ static void price_exchanges(tperf_step *s) {
         for (int c = 0; c < n; c++) {
             tperf_route route = tperf_collective_route(on->system, on->rules, comms[c].kind,
                                                        comms[c].bytes, comms[c].group);
-            double *gathered = s->gather_bytes[i], *reduced = s->reduce_bytes[i];
             bool again = comms[c].gathers && s->plan.candidate->zero >= 3 &&
                          s->plan.job->training->reshards > 0;
-            double *bytes[] = {comms[c].gathers ? gathered : reduced, again ? reduced : NULL};
-            for (int b = 0; b < 2; b++) {
-                if (!bytes[b]) continue;
-                bytes[b][0] += route.fast_bytes;
-                bytes[b][1] += route.nic_bytes;
-            }
+            add_route(comms[c].gathers ? &s->gathered[i] : &s->reduced[i], &route);
+            if (again) add_route(&s->reduced[i], &route);
         }
     }
 }
@@ -87,14 +89,13 @@ static bool each_time(const tperf_step *s, bool weights) {
 // Part of an exchange among replicas, for the current section and layer.
 static tperf_task exchange(const tperf_writer *w, tperf_task_kind kind, double seconds,
                            double whole) {
-    const double *bytes = kind == TPERF_TASK_GATHER ? w->step->gather_bytes[w->section]
-                                                    : w->step->reduce_bytes[w->section];
-    double part = whole > 0 ? seconds / whole : 0;
-    return (tperf_task){.kind = kind,
-                        .resources = tperf_tiers(bytes[0], bytes[1]),
-                        .fast_bytes = part * bytes[0],
-                        .nic_bytes = part * bytes[1],
-                        .seconds = seconds};
+    const tperf_route *sent =
+        kind == TPERF_TASK_GATHER ? &w->step->gathered[w->section] : &w->step->reduced[w->section];
+    tperf_task task = {.kind = kind, .seconds = seconds};
+    if (sent->fast_bytes > 0) task.resources |= 1U << TPERF_FAST;
+    if (sent->nic_bytes > 0) task.resources |= 1U << TPERF_NICS;
+    tperf_task_send(&task, sent, whole > 0 ? seconds / whole : 0);
+    return task;
 }
 
 // When `seconds` of an overlapped exchange are done, if it runs beside the tasks from `begin` on as far as the software
@@ -243,9 +244,18 @@ static tperf_task message(const tperf_step *s) {
         tperf_collective_route(s->plan.job->on.system, s->plan.job->on.rules, TPERF_ALL_GATHER,
                                workload->boundary_bytes, tperf_hop_group(s->plan.job, workload));
     tperf_task task = {.kind = TPERF_TASK_MESSAGE, .seconds = s->message.alone + s->message.way};
-    task.fast_bytes = (links - slow) / links * part + gather.fast_bytes;
-    task.nic_bytes = slow / links * part + gather.nic_bytes;
-    task.resources = tperf_tiers(task.fast_bytes, task.nic_bytes);
+    tperf_route sent = {.fast_bytes = (links - slow) / links * part,
+                        .nic_bytes = slow / links * part};
+    const tperf_system *system = s->plan.job->on.system;
+    tperf_hop hop = {0};
+    if (system->network.n_tiers > 0) hop = tperf_hop_times(s->plan.job, workload);
+    for (int64_t i = 0; i < system->network.n_tiers; i++)
+        sent.up_bytes[i] = part / links *
+                           tperf_hop_links(&hop, (double)pp, (double)fast,
+                                           (double)s->plan.candidate->sizes[TPERF_AXIS_REPLICAS],
+                                           &system->network.tiers[i]);
+    tperf_task_send(&task, &sent, 1);
+    tperf_task_send(&task, &gather, 1);
     return task;
 }
 
@@ -294,11 +304,9 @@ static tperf_task joint_of(const tperf_step *s, int section) {
                        candidate->placement.fast[TPERF_AXIS_STAGES]);
     tperf_route route = tperf_collective_route(s->plan.job->on.system, s->plan.job->on.rules,
                                                TPERF_ALL_REDUCE, joint.bytes, joint.group);
-    return (tperf_task){.kind = TPERF_TASK_REDUCE,
-                        .resources = tperf_tiers(route.fast_bytes, route.nic_bytes),
-                        .fast_bytes = route.fast_bytes,
-                        .nic_bytes = route.nic_bytes,
-                        .seconds = s->joint[section]};
+    tperf_task task = {.kind = TPERF_TASK_REDUCE, .seconds = s->joint[section]};
+    tperf_task_send(&task, &route, 1);
+    return task;
 }
 
 // Writes the reductions of replicated parameters' gradients, and the gathers of whole update matrices for the optimizer

@@ -33,6 +33,25 @@ void tperf_write_next(tperf_writer *w, tperf_task task) {
     w->now = task.stop;
 }
 
+void tperf_task_send(tperf_task *task, const tperf_route *route, double times) {
+    task->fast_bytes += times * route->fast_bytes;
+    task->nic_bytes += times * route->nic_bytes;
+    for (int i = 0; i < TPERF_TIERS_MAX - 2; i++)
+        task->up_bytes[i] += times * route->up_bytes[i];
+    if (task->fast_bytes > 0) task->resources |= 1U << TPERF_FAST;
+    if (task->nic_bytes > 0) task->resources |= 1U << TPERF_NICS;
+}
+
+// Leaves a part of a collective, or several.
+static void shrink(tperf_task *task, double part) {
+    task->seconds *= part;
+    task->bytes *= part;
+    task->fast_bytes *= part;
+    task->nic_bytes *= part;
+    for (int i = 0; i < TPERF_TIERS_MAX - 2; i++)
+        task->up_bytes[i] *= part;
+}
+
 static tperf_group group_of(const tperf_writer *w, const tperf_comm *comm) {
     const tperf_step *s = w->step;
     return tperf_comm_group(comm, &s->plan.job->on, s->plan.workload->sizes,
@@ -47,17 +66,16 @@ static tperf_task collective(const tperf_writer *w, const tperf_op *op, const tp
     tperf_route route = tperf_comm_route(comm, on, group_of(w, comm), all);
     double seconds =
         tperf_comm_time(comm, on, s->plan.workload->sizes, &s->plan.candidate->placement, all);
-    return (tperf_task){
+    tperf_task task = {
         .kind = TPERF_TASK_COLLECTIVE,
-        .resources = tperf_tiers(route.fast_bytes, route.nic_bytes),
         .again = again,
         .op = op,
         .comm = comm,
         .bytes = panels * comm->bytes / all,
-        .fast_bytes = panels * route.fast_bytes,
-        .nic_bytes = panels * route.nic_bytes,
         .seconds = panels * seconds,
     };
+    tperf_task_send(&task, &route, panels);
+    return task;
 }
 
 static tperf_task kernel(const tperf_op *op, double seconds, bool again) {
@@ -77,10 +95,7 @@ void tperf_write_once(tperf_writer *w, const tperf_op *op, double times) {
     for (int i = 0; i < op->backward.n_comms; i++) {
         if (!tperf_comm_is_once(&op->backward.comms[i])) continue;
         tperf_task task = collective(w, op, &op->backward.comms[i], 1, 1, false);
-        task.seconds *= times;
-        task.bytes *= times;
-        task.fast_bytes *= times;
-        task.nic_bytes *= times;
+        shrink(&task, times);
         tperf_write_next(w, task);
     }
 }
@@ -123,10 +138,7 @@ static void write_beside(tperf_writer *w, const row *r, double at, double from, 
         task.beside = true;
         task.start = at + low;
         task.stop = at + high;
-        task.seconds *= part;
-        task.bytes *= part;
-        task.fast_bytes *= part;
-        task.nic_bytes *= part;
+        shrink(&task, part);
         tperf_write(w, task);
     }
 }

@@ -19,9 +19,8 @@ enum {
     TPERF_ON_COPY = 1 << TPERF_COPY
 };
 
-static inline unsigned tperf_tiers(double fast_bytes, double nic_bytes) {
-    return (fast_bytes > 0 ? 1U << TPERF_FAST : 0) | (nic_bytes > 0 ? 1U << TPERF_NICS : 0);
-}
+// Adds a route's bytes, so many times, to those that a task sends, and the ports to its resources.
+void tperf_task_send(tperf_task *task, const tperf_route *route, double times);
 
 // Adds a task from task.start to task.stop, unless its duration is 0. Fills in the writer's section and layer.
 void tperf_write(tperf_writer *w, tperf_task task);

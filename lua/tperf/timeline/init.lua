@@ -184,7 +184,7 @@ function timeline:memory(device)
 end
 
 --- Iterates over the tasks of a device, in the order of its passes: { kind, text, resources, start, stop, seconds,
--- stage, microbatch, fast_bytes, nic_bytes … }, see tperf/timeline/tasks.lua. Only for a model's timeline.
+-- stage, microbatch, fast_bytes, nic_bytes, tiers … }, see tperf/timeline/tasks.lua. Only for a model's timeline.
 function timeline:tasks(device) return require "tperf.timeline.tasks".each(self, device) end
 
 --- Pictures and exports; each module documents its options.

@@ -175,7 +175,10 @@ end
 function tasks.details(t, task)
   local text = { tasks.text(task), t:show(task.seconds, "time") }
   for _, tier in ipairs { { "fast_bytes", "over fast links" }, { "nic_bytes", "through NICs" } } do
-    if task[tier[1]] > 0 then text[#text + 1] = t:show(task[tier[1]], "memory") .. " " .. tier[2] end
+    if not task.tiers and task[tier[1]] > 0 then text[#text + 1] = t:show(task[tier[1]], "memory") .. " " .. tier[2] end
+  end
+  for _, tier in ipairs(task.tiers or {}) do
+    text[#text + 1] = ("%s through %s"):format(t:show(tier.bytes, "memory"), tier.name)
   end
   if task.kind == "offload" then text[#text + 1] = t:show(task.bytes, "memory") end
   if task.beside then text[#text + 1] = "beside others" end

@@ -55,6 +55,8 @@ void tperf_bind_push_op_comm(lua_State *L, const tperf_workload *workload, const
     tperf_route route = tperf_comm_route(comm, on, group, panels);
     route.fast_bytes *= panels;
     route.nic_bytes *= panels;
+    for (int i = 0; i < TPERF_TIERS_MAX - 2; i++)
+        route.up_bytes[i] *= panels;
     tperf_bind_push_comm(
         L, &(tperf_bind_comm){comm->kind, comm->bytes, group, route, seconds, on->system});
     set_text(L, "axis", comm->axis);

@@ -2,8 +2,8 @@
 //   { chunks = for each stage { list = number, layer = its first layer }, forward =, backward =, backward_input =,
 //     backward_weight = lists of tasks by number, before =, after = lists of tasks by device, optimizer = tasks }
 // and a task as { kind =, resources = names, when = "first" or "last", beside =, again =, section =,
-// layer = of its chunk, from 0, op =, block =, collective =, axis =, bytes =, fast_bytes =, nic_bytes =, seconds =,
-// start =, stop = }
+// layer = of its chunk, from 0, op =, block =, collective =, axis =, bytes =, fast_bytes =, nic_bytes =,
+// tiers = of a network of more than two a list of { name =, bytes = }, seconds =, start =, stop = }
 #include <string.h>
 
 #include "bind/bind.h"
@@ -58,7 +58,22 @@ static const char *block_of(const tperf_task *task, const tperf_workload *worklo
     return tperf_workload_block(workload, i);
 }
 
-static void push_task(lua_State *L, const tperf_task *task, const tperf_workload *workload) {
+// Sets the tiers that a task's bytes pass, if there are more than two.
+static void push_tiers(lua_State *L, const tperf_task *task, const tperf_system *system) {
+    if (system->network.n_tiers == 0) return;
+    tperf_tier_use uses[TPERF_TIERS_MAX];
+    int n = tperf_tiers_passed(system, task->fast_bytes, task->nic_bytes, task->up_bytes, uses);
+    lua_createtable(L, n, 0);
+    for (int i = 0; i < n; i++) {
+        lua_createtable(L, 0, 2);
+        set_text(L, "name", uses[i].name);
+        tperf_fields_set(L, "bytes", uses[i].bytes);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, "tiers");
+}
+
+static void push_task(lua_State *L, const tperf_task *task, const tperf_plan *plan) {
     lua_createtable(L, 0, 14);
     set_text(L, "kind", tperf_task_names[task->kind]);
     push_resources(L, task->resources);
@@ -77,7 +92,7 @@ static void push_task(lua_State *L, const tperf_task *task, const tperf_workload
     }
     if (task->op) {
         set_text(L, "op", task->op->name);
-        set_text(L, "block", block_of(task, workload));
+        set_text(L, "block", block_of(task, plan->workload));
     }
     if (task->comm) {
         set_text(L, "collective", tperf_collective_names[task->comm->kind]);
@@ -86,6 +101,7 @@ static void push_task(lua_State *L, const tperf_task *task, const tperf_workload
     if (task->comm || task->kind == TPERF_TASK_OFFLOAD) tperf_fields_set(L, "bytes", task->bytes);
     tperf_fields_set(L, "fast_bytes", task->fast_bytes);
     tperf_fields_set(L, "nic_bytes", task->nic_bytes);
+    push_tiers(L, task, plan->job->on.system);
     tperf_fields_set(L, "seconds", task->seconds);
     tperf_fields_set(L, "start", task->start);
     tperf_fields_set(L, "stop", task->stop);
@@ -95,7 +111,7 @@ static void push_task(lua_State *L, const tperf_task *task, const tperf_workload
 static void push_list(lua_State *L, box *b) {
     lua_createtable(L, 0, 1);
     for (size_t i = 0; i < b->list.n; i++) {
-        push_task(L, &b->list.tasks[i], b->step.plan.workload);
+        push_task(L, &b->list.tasks[i], &b->step.plan);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     tperf_fields_set(L, "length", b->list.length);

@@ -4,11 +4,20 @@ local units = require "tperf.base.units"
 local function seconds(value) return units.format(value, "s") end
 local function bytes(value) return units.format(value, "bytes") end
 
+-- Of a network of more than two tiers, what passes each: "; nvlink 117 MB in 0.37 ms, …".
+local function tiers(passed)
+  local list = {}
+  for i, one in ipairs(passed or {}) do
+    list[i] = ("%s %s in %s"):format(one.name, bytes(one.bytes), seconds(one.time))
+  end
+  return list[1] and "; " .. table.concat(list, ", ") or ""
+end
+
 -- Such as "all_gather of 128 MiB among 8 GPUs (8 in a domain, switch) 0.37 ms".
 local function collective(comm)
   local parts = comm.parts and (comm.parts < 1 and ", %.3g of one," or " in %.3g parts"):format(comm.parts) or ""
-  return ("%s of %s%s among %d GPUs (%d in a domain, %s) %s%s"):format(comm.kind, bytes(comm.bytes), parts, comm.gpus,
-    comm.fast, comm.algorithm, seconds(comm.time), comm.beside and " beside its kernel" or "")
+  return ("%s of %s%s among %d GPUs (%d in a domain, %s%s) %s%s"):format(comm.kind, bytes(comm.bytes), parts, comm.gpus,
+    comm.fast, comm.algorithm, tiers(comm.tiers), seconds(comm.time), comm.beside and " beside its kernel" or "")
 end
 
 local function collectives(comms)

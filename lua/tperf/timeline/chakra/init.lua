@@ -46,6 +46,9 @@ local function common(node)
     if node.bytes then add("tensor_size", "int64", whole(node.bytes)) end
   else
     add("comm_size", "int64", whole(node.bytes))
+    for _, tier in ipairs(node.task and node.task.tiers or {}) do
+      add("bytes_" .. tier.name, "int64", whole(tier.bytes))
+    end
     if node.type == "collective" then add("comm_type", "int64", COLLECTIVES[node.collective]) end
     if node.tag then add("comm_tag", "int32", node.tag) end
   end

@@ -15,6 +15,15 @@ local OPTIONS = {
 }
 local MICROSECONDS = { s = 1e6, ms = 1e3, us = 1.0 }
 
+-- A task's bytes by tier, of a network of more than two.
+local function through(tiers)
+  local list = {}
+  for i, tier in ipairs(tiers or {}) do
+    list[i] = ("%s:%s"):format(json.quote(tier.name), number.text(tier.bytes))
+  end
+  return list[1] and (',"tiers":{%s}'):format(table.concat(list, ",")) or ""
+end
+
 -- Adds an event for each task on each resource that it occupies: one process per device, and as many threads for a
 -- resource as tasks share it at a time, since the events of one thread must not overlap.
 local function add_tasks(t, add, time)
@@ -47,9 +56,9 @@ local function add_tasks(t, add, time)
       if task.layer then where = ('%s"layer":%d,'):format(where, task.layer) end
       for _, resource in ipairs(task.resources) do
         add('{"ph":"X","pid":%d,"tid":%d,"ts":%s,"dur":%s,"name":%s,"cat":"%s","args":{%s"alone":%s,"fast_bytes":%s,'
-          .. '"nic_bytes":%s}}', 1 + d, thread_of(resource, task), time(task.start), time(task.stop - task.start),
+          .. '"nic_bytes":%s%s}}', 1 + d, thread_of(resource, task), time(task.start), time(task.stop - task.start),
           json.quote(task.text), task.kind, where, time(task.seconds), number.text(task.fast_bytes),
-          number.text(task.nic_bytes))
+          number.text(task.nic_bytes), through(task.tiers))
       end
     end
   end
