@@ -193,6 +193,21 @@ describe("the other scripts", function()
     end
   end)
 
+  it("sweep_fabric.lua: a fabric without oversubscription is a network of two tiers, and others are slower", function()
+    local rows = outputs("sweep_fabric", "--model llama-2-13b --gpus 128 --batch 256 --leaf 32 --software none "
+      .. "--oversubscriptions 1,16 --rails 8,4 --distances 0,1000 --tokens 2e12",
+      "sweep_fabric.csv", "sweep_fabric.svg")
+    assert.equal(4, #rows)
+    local h100 = tperf.system "h100-sxm"
+    for i, nics in ipairs { 1, 0.5 } do
+      local found = tperf.search { model = "llama-2-13b", gpus = 128, global_batch = 256, top = 1, software = "none",
+        system = h100:with { network = { slow = { nics_per_gpu = nics } } } }[1]
+      local whole, narrow = numbers(rows[2 * i - 1], "time"), numbers(rows[2 * i], "time")
+      assert.near(found.time, whole, 1e-12 * whole)
+      assert.is_true(narrow > whole)
+    end
+  end)
+
   it("compare_strategies.lua", function()
     local rows = outputs("compare_strategies", SMALL .. "--gpus 64,128 --domains 8 --strategy tensor,context "
       .. "--systems " .. B200, "compare_strategies.csv", "compare_strategies.svg")
