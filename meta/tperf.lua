@@ -381,6 +381,21 @@
 ---@field values_in_keys? boolean true: values are part of the keys
 ---@field window? integer keys a query sees; causal: the preceding ones, window: the last of them, seen: their average in sequences of several documents
 
+---@class tperf.op.conv.request
+---@field batch integer images; size: their positions in every direction, { 64, 64 }, or a number for one direction
+---@field size any images; size: their positions in every direction, { 64, 64 }, or a number for one direction
+---@field kernel any positions under the kernel in every direction, or one number for all; stride: likewise (1)
+---@field stride? integer|integer[] positions under the kernel in every direction, or one number for all; stride: likewise (1)
+---@field n_in integer channels
+---@field n_out integer channels
+---@field bias? boolean channels
+---@field dtype? string as in linear
+---@field input_kept_elsewhere? boolean as in linear
+---@field weights_elsewhere? boolean as in linear
+---@field shared_as? string as in linear
+---@field keeps? any as in linear
+---@field name? string of the op, in tables and messages
+
 ---@class tperf.op.cross_entropy.request
 ---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field name? string of the op, in tables and messages
@@ -474,9 +489,11 @@
 ---@field overlap? boolean true: the backward pass overlaps gathering X and reducing its gradient with the products
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
 ---@field pipelined? boolean chunks of rows, overlapped with gather and reduction; pipelined: as in TransformerEngine
+---@field positions? integer of a convolution: positions that a row of X is made of, so n_in is taps x channels; positions: of X (tokens)
 ---@field reduce_scatter? string axis over which Y is summed
 ---@field shard? integer rows of X per GPU of `gather`; output_shard: of Y's gradient per GPU of `output_grad` (all)
 ---@field shared_as? string a name: all ops of this name share one tensor. Each stage that has any of them holds one copy, and the copies' gradients are added up
+---@field taps? integer of a convolution: positions that a row of X is made of, so n_in is taps x channels; positions: of X (tokens)
 ---@field tokens integer rows that this GPU works on
 ---@field weight_dtype? string weight_dtype: of weights, kv_dtype: of cached keys and values (dtype)
 
@@ -500,9 +517,11 @@
 ---@field overlap? boolean true: the backward pass overlaps gathering X and reducing its gradient with the products
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
 ---@field pipelined? boolean chunks of rows, overlapped with gather and reduction; pipelined: as in TransformerEngine
+---@field positions? integer of a convolution: positions that a row of X is made of, so n_in is taps x channels; positions: of X (tokens)
 ---@field reduce_scatter? string axis over which Y is summed
 ---@field shard? integer rows of X per GPU of `gather`; output_shard: of Y's gradient per GPU of `output_grad` (all)
 ---@field shared_as? string a name: all ops of this name share one tensor. Each stage that has any of them holds one copy, and the copies' gradients are added up
+---@field taps? integer of a convolution: positions that a row of X is made of, so n_in is taps x channels; positions: of X (tokens)
 ---@field tied? boolean true: the weights are the embedding's
 ---@field tokens integer rows that this GPU works on
 ---@field weight_dtype? string weight_dtype: of weights, kv_dtype: of cached keys and values (dtype)
@@ -2271,6 +2290,11 @@ function tperf.op.bias(o) end
 ---@param o any
 function tperf.op.collective(o) end
 
+---A convolution: as the product of rows of kernel x n_in features with the weights, reading and keeping X once
+---(implicit GEMM), padded so that stride 1 keeps the size.
+---@param o tperf.op.conv.request
+function tperf.op.conv(o) end
+
 ---Cross-entropy of `tokens` rows with `vocab` logits each on this GPU; row_sum: the axis over which a row is sharded.
 function tperf.op.cross_entropy() end
 
@@ -2292,6 +2316,18 @@ function tperf.op.embedding() end
 
 ---Fused attention: batch, heads, queries, keys, head_dim; gather: axis of keys and values; grad_reads_gathered.
 function tperf.op.flash_attention() end
+
+---The same ops if no gradient passes them: a teacher, or a frozen tower below which nothing is trained. They have a
+---forward pass alone and keep nothing.
+---@param ops any an op, or a list of ops
+---@return any ops   copies
+function tperf.op.forward_only(ops) end
+
+---The same ops if their weights are not trained: neither gradients nor optimizer state. The gradient of their input is
+---still computed.
+---@param ops any an op, or a list of ops
+---@return any ops   copies
+function tperf.op.frozen(ops) end
 
 ---GELU of `elements`: 8 FLOP forward and 13 backward per element.
 ---@param o any
@@ -2350,6 +2386,15 @@ function tperf.op.summa_attend() end
 ---head_dim_columns, keep_scores, columns =, rows = axes.
 --- shaped   true: each panel is a kernel that takes what the machine's curves say of its shape (false)
 function tperf.op.summa_scores() end
+
+---The same ops if they run `times` times in every pass, one run after the other: serial steps (an sLSTM's, one for
+---each token), equal messages, or, below 1, what happens to a part of the passes: a layer behind an exit that half of
+---the tokens take. Work, messages and what is kept for the backward pass are those of all runs; weights, and what a
+---sequence keeps between steps of decoding, stay as they are.
+---@param times number above 0, an average
+---@param ops any an op, or a list of ops
+---@return any ops        copies
+function tperf.op.times(times, ops) end
 
 tperf.plot = {}
 

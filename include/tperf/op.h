@@ -157,6 +157,9 @@ typedef struct tperf_op {
     double passing_bytes;
     double offload_bytes; // activations kept in the host's memory until the backward pass
     bool offloaded;       // those of the op are, even if other ops keep all that it needs
+    // How often it runs in a pass, one after the other, or on average; 0: once. Counts and shapes are those of one run; what
+    // is kept for the backward pass is of all of them.
+    double times;
     bool panels;          // communicates panel by panel, overlapped with its own compute
     bool recomputed;      // the backward pass begins by repeating the forward pass
     double kept_part;     // fraction of the repeated kernels' work that is not done again
@@ -165,6 +168,11 @@ typedef struct tperf_op {
     bool by_keys;         // its cost grows with the keys that its tokens see
     int64_t more_kernels; // beside its own, which a serving engine's host launches without graphs
 } tperf_op;
+
+// How often the op runs in a pass.
+static inline double tperf_op_times(const tperf_op *op) {
+    return op->times > 0 ? op->times : 1;
+}
 
 // An op of this name, without counts. The functions below add the counts of a kind to such an op, once.
 tperf_op tperf_op_new(const char *name, tperf_dtype dtype);
@@ -183,12 +191,14 @@ tperf_op tperf_op_new(const char *name, tperf_dtype dtype);
 //   chunks:            > 1: in the forward pass X is gathered, and Y reduced, in a ring of this many chunks beside the
 //                      product. pipelined (TransformerEngine's user buffers): Y in TPERF_PIPELINE_CHUNKS, each reduced
 //                      on its own, and Y's gradient is gathered in a ring beside X's
+// taps > 1: a convolution as a product: a row of X is the `taps` neighbours of a position, so n_in is taps x channels. X
+// itself has `positions` (0: tokens) of n_in / taps features, which is what is read and kept.
 // experts > 0: this many products side by side, one per expert; `tokens` counts the rows of all of them and `active`
 // the experts with any rows, whose weights are read (0: all).
 typedef struct tperf_linear {
     int64_t tokens, n_in, n_out, shard, experts, scattered;
     double active;
-    int64_t chunks;
+    int64_t chunks, taps, positions;
     bool bias, input_kept_elsewhere, tied, overlap, pipelined;
     bool weights_elsewhere; // another op on this GPU holds them: read, but not counted
     double weight_element;  // bytes per weight; 0: the op's dtype
@@ -411,6 +421,9 @@ typedef struct tperf_model_flops {
     double forward, backward;
 } tperf_model_flops;
 tperf_model_flops tperf_op_model_flops(const tperf_op *op, bool all_pairs);
+
+// The same op if it runs so often in a pass: serial steps, an exit that not every token reaches, many equal messages.
+void tperf_op_occur(tperf_op *op, double times);
 
 // The same op whose weights another section holds, and an op that holds its weights and computes nothing.
 void tperf_op_lend(tperf_op *op);

@@ -12,6 +12,8 @@ static tperf_status check_linear(const tperf_linear *shape, tperf_error *error) 
     TPERF_TRY(tperf_size_check(error, "shard", shape->shard));
     TPERF_TRY(tperf_size_check(error, "experts", shape->experts));
     TPERF_TRY(tperf_size_check(error, "chunks", shape->chunks));
+    TPERF_TRY(tperf_size_check(error, "taps", shape->taps));
+    TPERF_TRY(tperf_size_check(error, "positions", shape->positions));
     TPERF_TRY(tperf_size_check(error, "output_shard", shape->scattered));
     if (shape->active >= 0 && shape->active <= (double)shape->experts) return TPERF_OK;
     return tperf_error_set(error, TPERF_INVALID,
@@ -80,6 +82,14 @@ static double common_step(double n_in, double n_out) {
     return step;
 }
 
+// Elements of X, of which a convolution's rows repeat most.
+static double numbers_of_input(const tperf_linear *shape) {
+    double rows = (double)shape->tokens, features = (double)shape->n_in;
+    if (shape->taps <= 1) return rows * features;
+    if (shape->positions > 0) rows = (double)shape->positions;
+    return rows * features / (double)shape->taps;
+}
+
 tperf_status tperf_op_linear(tperf_op *op, const tperf_linear *shape, tperf_error *error) {
     TPERF_TRY(check_linear(shape, error));
     double N = (double)shape->tokens, I = (double)shape->n_in, O = (double)shape->n_out;
@@ -87,6 +97,7 @@ tperf_status tperf_op_linear(tperf_op *op, const tperf_linear *shape, tperf_erro
     double used = shape->active > 0 ? shape->active : products;
     double biases = shape->bias ? products * O : 0, kept = shape->shard ? (double)shape->shard : N;
     double element = tperf_dtype_bytes(op->dtype);
+    double X = numbers_of_input(shape), X_kept = shape->taps > 1 ? X : kept * I;
     double weight = shape->weight_element > 0 ? shape->weight_element : element;
     op->forward.tensor_flops = N * O * (2 * I - 1);
     op->backward.tensor_flops = N * I * (2 * O - 1) + I * O * (2 * N - used); // dX, then dW
@@ -98,22 +109,23 @@ tperf_status tperf_op_linear(tperf_op *op, const tperf_linear *shape, tperf_erro
     op->forward.kernels[0].aligned = op->backward.kernels[0].aligned =
         op->backward.kernels[1].aligned = common_step(I, O);
     op->forward.vector_flops = op->backward.vector_flops = shape->bias ? N * O : 0;
-    op->forward.bytes = element * (N * I + N * O) + weight * used * I * O + weight * biases;
+    op->forward.bytes = element * (X + N * O) + weight * used * I * O + weight * biases;
     op->backward.bytes =
-        element * (2 * N * I + 2 * N * O) + 2 * weight * used * I * O + weight * biases;
+        element * (2 * X + 2 * N * O) + 2 * weight * used * I * O + weight * biases;
     double parameters = products * I * O + biases;
     tperf_op_hold(op, shape->weights_elsewhere ? 0 : parameters, weight);
     op->borrowed = shape->weights_elsewhere ? parameters : 0;
-    op->saved_bytes = op->input_bytes = shape->input_kept_elsewhere ? 0 : element * kept * I;
+    op->saved_bytes = op->input_bytes = shape->input_kept_elsewhere ? 0 : element * X_kept;
     op->own = (tperf_own_gradients){
         .n_kernels = 1,
         .tensor_flops = I * O * (2 * N - used),
         .vector_flops = op->backward.vector_flops,
-        .bytes = element * (N * I + N * O) + weight * used * I * O + weight * biases,
+        .bytes = element * (X + N * O) + weight * used * I * O + weight * biases,
         .saved_bytes = op->saved_bytes,
     };
     op->product = (tperf_product){
-        .rows = N,
+        .rows =
+            shape->taps > 1 ? 0 : N, // a convolution is no product that another precision narrows
         .n_in = I,
         .n_out = O,
         .used = used,

@@ -180,10 +180,21 @@ tperf_model_flops tperf_op_model_flops(const tperf_op *op, bool all_pairs) {
     if (forward == 0) forward = product_flops(&op->forward);
     bool by_kernels = forward > 0;
     if (!by_kernels) forward = op->forward.tensor_flops;
-    if (op->backward.absent) return (tperf_model_flops){forward, 0};
+    double times = tperf_op_times(op);
+    if (op->backward.absent) return (tperf_model_flops){times * forward, 0};
     double backward = by_kernels ? product_flops(&op->backward) : op->backward.tensor_flops;
     if (op->seen_flops > 0) backward = 2 * forward;
-    return (tperf_model_flops){forward, fmin(backward, 2 * forward)};
+    return (tperf_model_flops){times * forward, times * fmin(backward, 2 * forward)};
+}
+
+void tperf_op_occur(tperf_op *op, double times) {
+    op->times = tperf_op_times(op) * times;
+    op->saved_bytes *= times;
+    op->input_bytes *= times;
+    op->again_bytes *= times;
+    op->offload_bytes *= times;
+    op->output_bytes *= times;
+    op->own.saved_bytes *= times;
 }
 
 void tperf_op_lend(tperf_op *op) {

@@ -19,9 +19,10 @@ static bool same_kinds(const tperf_pass *a, const tperf_pass *b) {
 }
 
 static bool same_op(const tperf_op *a, const tperf_op *b) {
-    return a == b || (strcmp(a->name, b->name) == 0 && a->dtype == b->dtype &&
-                      a->matrix_dtype == b->matrix_dtype && a->eager == b->eager &&
-                      a->fused == b->fused && same_kinds(&a->forward, &b->forward));
+    return a == b ||
+           (strcmp(a->name, b->name) == 0 && a->dtype == b->dtype &&
+            a->matrix_dtype == b->matrix_dtype && a->eager == b->eager && a->fused == b->fused &&
+            a->times == b->times && same_kinds(&a->forward, &b->forward));
 }
 
 // The first op in which two steps are not of one form; n_ops of the first: none.

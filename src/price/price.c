@@ -391,6 +391,11 @@ static tperf_pass_cost run_kernels(const tperf_pass_work *work, const tperf_op *
     }
     cost.time = cost.compute + cost.exposed_memory;
     if (cost.chunked > 0) cost.chunked /= cost.time;
+    double times = tperf_op_times(op);
+    cost.compute *= times;
+    cost.exposed_memory *= times;
+    cost.time *= times;
+    cost.launches *= times;
     return cost;
 }
 
@@ -399,21 +404,25 @@ static void add_comms(tperf_pass_cost *cost, const tperf_op *op, const tperf_pas
                       const tperf_platform *on, const int64_t *sizes,
                       const tperf_placement *placement) {
     if (pass->n_comms == 0) return;
-    double kernels = cost->time, chunks = cost->chunked * kernels;
+    double times = tperf_op_times(op), kernels = cost->time / times,
+           chunks = cost->chunked * kernels;
     double panels = tperf_panels_of(op, placement->panels);
     comm_times t = comm_times_of(pass, on, sizes, placement, panels, chunks);
     // Without kernels, the op's own call is that of its first collective.
-    if (cost->launches > 0) cost->launches += has_kernels(pass) ? t.calls : larger(t.calls - 1, 0);
+    double calls = has_kernels(pass) ? t.calls : larger(t.calls - 1, 0);
+    if (cost->launches > 0) cost->launches += times * calls;
     cost->once = t.once;
-    cost->carried = panels * t.carried;
-    cost->crossing = panels * t.crossing;
+    cost->carried = times * panels * t.carried;
+    cost->crossing = times * panels * t.crossing;
     cost->slowing = panels * t.slowing;
     cost->comm = t.waited;
     cost->comm += op->panels ? tperf_late_time(op, on, panels, t.waited, cost->slowing, kernels)
                              : tperf_late_time(op, on, 1, t.beside, t.slowing_beside,
                                                kernels - (t.chunked ? chunks : 0));
     cost->comm += t.late_chunks;
-    cost->time = kernels + cost->comm;
+    cost->comm *= times;
+    cost->slowing *= times;
+    cost->time += cost->comm;
 }
 
 tperf_pass_cost tperf_pass_priced(const tperf_pass_work *work, const tperf_op *op,
@@ -441,12 +450,13 @@ double tperf_pass_equivalent_flops(const tperf_op *op, const tperf_pass *pass,
 
 static double op_flops(const tperf_op *op, const tperf_platform *on) {
     const tperf_pass *f = &op->forward, *b = &op->backward;
+    double times = tperf_op_times(op);
     if (!on->rules->flops_without_equivalents)
-        return tperf_pass_equivalent_flops(op, f, on->system) +
-               tperf_pass_equivalent_flops(op, b, on->system);
+        return times * (tperf_pass_equivalent_flops(op, f, on->system) +
+                        tperf_pass_equivalent_flops(op, b, on->system));
     double forward = f->tensor_flops + f->vector_flops;
     bool again = op->recomputed && on->rules->recompute_counts_everywhere;
-    return forward * (again ? 2 : 1) + b->tensor_flops + b->vector_flops;
+    return times * (forward * (again ? 2 : 1) + b->tensor_flops + b->vector_flops);
 }
 
 // Adds the host's calls for a pass of so many kernels, n times. Without kernels, its first collective is a call of its
@@ -501,11 +511,12 @@ static void repeat_forward(tperf_pass_cost *backward, const tperf_pass_cost *aga
 // is as large as dX = dY W^T.
 static double weight_grad_time(const tperf_op *op, const tperf_pass_work *work,
                                const tperf_pass_cost *pass, const tperf_platform *on) {
-    double all = pass->compute + pass->exposed_memory, more = accumulation(op, work, on);
+    double times = tperf_op_times(op), all = pass->compute + pass->exposed_memory,
+           more = times * accumulation(op, work, on);
     if (op->stopped) return all;
     if (work->n_kernels < 2) return (all - more) / 2 + more;
     tperf_kernel_cost last = kernel_cost(op, &work->kernels[work->n_kernels - 1], on->software);
-    return last.compute + last.exposed_memory + more;
+    return times * (last.compute + last.exposed_memory) + more;
 }
 
 tperf_op_cost tperf_op_kernels_of(const tperf_op *op, const tperf_op_work *work,

@@ -66,6 +66,7 @@ static tperf_task collective(const tperf_writer *w, const tperf_op *op, const tp
     tperf_route route = tperf_comm_route(comm, on, group_of(w, comm), all);
     double seconds =
         tperf_comm_time(comm, on, s->plan.workload->sizes, &s->plan.candidate->placement, all);
+    if (!tperf_comm_is_once(comm)) panels *= tperf_op_times(op);
     tperf_task task = {
         .kind = TPERF_TASK_COLLECTIVE,
         .again = again,
@@ -197,7 +198,8 @@ static bool has_chunks(const tperf_pass *pass) {
 static double write_chunks(tperf_writer *w, const tperf_op *op, const tperf_pass *pass,
                            double start, double work, bool again) {
     const tperf_step *s = w->step;
-    double chunks = (double)pass->chunks, part = work / chunks, late = 0;
+    double chunks = (double)pass->chunks, part = work / chunks, late = 0,
+           times = tperf_op_times(op);
     for (int i = 0; i < pass->n_comms; i++) {
         const tperf_comm *comm = &pass->comms[i];
         if (comm->chunking == TPERF_UNCHUNKED) continue;
@@ -207,8 +209,8 @@ static double write_chunks(tperf_writer *w, const tperf_op *op, const tperf_pass
         task.beside = true;
         task.start = start + (ring ? 0 : part);
         task.stop = task.start + fmax(task.seconds, (chunks - 1) * part + one);
-        late += tperf_late_chunks(comm, &s->plan.job->on, s->plan.workload->sizes,
-                                  &s->plan.candidate->placement, chunks, work);
+        late += times * tperf_late_chunks(comm, &s->plan.job->on, s->plan.workload->sizes,
+                                          &s->plan.candidate->placement, chunks, work / times);
         tperf_write(w, task);
     }
     return late;

@@ -21,6 +21,7 @@
 //   op:stop()                                     nothing below it is trained
 //   op:again(bytes)                               this part of its kept bytes is recomputed instead
 //   op:belong(module), op:belongs(module) -> boolean        adds it to, or tests, one of tperf_module_names
+//   op:occur(times), op:times() -> number         it runs so often in a pass, see tperf_op_occur
 //   op:communicate(pass, kind, axis, bytes, share, beside, routing, exchanges)  adds a collective to "forward" or
 //     "backward"
 //   op:counts()                                   a record of all counts
@@ -166,6 +167,7 @@ CHANGE(offload, tperf_op_offload(own(L), lua_toboolean(L, 2)))
         lua_push##type(L, value);                                                                  \
         return 1;                                                                                  \
     }
+TELL(times, number, tperf_op_times(op))
 TELL(is_added, boolean, op->adapter)
 TELL(is_norm, boolean, op->norm)
 TELL(has_output, boolean, op->output_bytes != 0)
@@ -203,6 +205,13 @@ static double check_bytes(lua_State *L, int argument) {
     double bytes = luaL_checknumber(L, argument);
     luaL_argcheck(L, isfinite(bytes) && bytes >= 0, argument, "not a number of bytes");
     return bytes;
+}
+
+static int occur(lua_State *L) {
+    double times = luaL_checknumber(L, 2);
+    luaL_argcheck(L, isfinite(times) && times > 0, 2, "not a number above 0");
+    tperf_op_occur(own(L), times);
+    return itself(L);
 }
 
 CHANGE(drop_input, tperf_op_drop_input(own(L), check_part(L, 2)))
@@ -266,11 +275,12 @@ static int belongs(lua_State *L) {
     return 1;
 }
 
-static void push_pass(lua_State *L, const tperf_pass *pass) {
+// times: how often it runs.
+static void push_pass(lua_State *L, const tperf_pass *pass, double times) {
     lua_createtable(L, 0, 4);
-    tperf_fields_set(L, "tensor_flops", pass->tensor_flops);
-    tperf_fields_set(L, "vector_flops", pass->vector_flops);
-    tperf_fields_set(L, "bytes", pass->bytes);
+    tperf_fields_set(L, "tensor_flops", times * pass->tensor_flops);
+    tperf_fields_set(L, "vector_flops", times * pass->vector_flops);
+    tperf_fields_set(L, "bytes", times * pass->bytes);
     lua_createtable(L, pass->n_comms, 0);
     for (int i = 0; i < pass->n_comms; i++) {
         lua_createtable(L, 0, 4);
@@ -282,7 +292,8 @@ static void push_pass(lua_State *L, const tperf_pass *pass) {
         lua_setfield(L, -2, "share");
         lua_pushboolean(L, pass->comms[i].beside);
         lua_setfield(L, -2, "beside");
-        tperf_fields_set(L, "bytes", pass->comms[i].bytes);
+        tperf_fields_set(L, "bytes",
+                         (tperf_comm_is_once(&pass->comms[i]) ? 1 : times) * pass->comms[i].bytes);
         lua_rawseti(L, -2, i + 1);
     }
     lua_setfield(L, -2, "comms");
@@ -306,9 +317,9 @@ static int counts(lua_State *L) {
     lua_setfield(L, -2, "tied");
     lua_pushboolean(L, op->recomputed);
     lua_setfield(L, -2, "recomputed");
-    push_pass(L, &op->forward);
+    push_pass(L, &op->forward, tperf_op_times(op));
     lua_setfield(L, -2, "forward");
-    push_pass(L, &op->backward);
+    push_pass(L, &op->backward, tperf_op_times(op));
     lua_setfield(L, -2, "backward");
     return 1;
 }
@@ -503,6 +514,8 @@ static const luaL_Reg methods[] = {
     {"saved_bytes", saved_bytes},
     {"keeps", keeps},
     {"keeping", keeping},
+    {"occur", occur},
+    {"times", times},
     {"communicate", tperf_bind_communicate},
     {"counts", counts},
     {"seen_part", seen_part},

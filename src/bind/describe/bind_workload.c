@@ -371,11 +371,12 @@ typedef struct pricing {
 static void push_pass(lua_State *L, const pricing *p, const tperf_op *op, const tperf_pass *pass,
                       const tperf_pass_cost *cost) {
     lua_createtable(L, 0, 9);
-    tperf_fields_set(L, "tensor_flops", pass->tensor_flops);
-    tperf_fields_set(L, "vector_flops", pass->vector_flops);
-    tperf_fields_set(L, "equivalent_flops", tperf_pass_equivalent_flops(op, pass, p->on.system));
-    double panels = op->panels ? (double)p->placement.panels : 1;
-    tperf_fields_set(L, "bytes", pass->bytes + panels * pass->bytes_per_panel);
+    double times = tperf_op_times(op), panels = op->panels ? (double)p->placement.panels : 1;
+    tperf_fields_set(L, "tensor_flops", times * pass->tensor_flops);
+    tperf_fields_set(L, "vector_flops", times * pass->vector_flops);
+    tperf_fields_set(L, "equivalent_flops",
+                     times * tperf_pass_equivalent_flops(op, pass, p->on.system));
+    tperf_fields_set(L, "bytes", times * (pass->bytes + panels * pass->bytes_per_panel));
     tperf_fields_set(L, "time", cost->time);
     tperf_fields_set(L, "compute_time", cost->compute);
     tperf_fields_set(L, "exposed_memory_time", cost->exposed_memory);

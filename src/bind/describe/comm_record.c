@@ -50,15 +50,16 @@ void tperf_bind_push_op_comm(lua_State *L, const tperf_workload *workload, const
                              const tperf_comm *comm, const tperf_platform *on,
                              const tperf_placement *placement) {
     double panels = tperf_panels_of(op, placement->panels);
+    double times = tperf_comm_is_once(comm) ? 1 : tperf_op_times(op);
     tperf_group group = tperf_comm_group(comm, on, workload->sizes, placement);
-    double seconds = panels * tperf_comm_time(comm, on, workload->sizes, placement, panels);
+    double seconds = times * panels * tperf_comm_time(comm, on, workload->sizes, placement, panels);
     tperf_route route = tperf_comm_route(comm, on, group, panels);
-    route.fast_bytes *= panels;
-    route.nic_bytes *= panels;
+    route.fast_bytes *= times * panels;
+    route.nic_bytes *= times * panels;
     for (int i = 0; i < TPERF_TIERS_MAX - 2; i++)
-        route.up_bytes[i] *= panels;
+        route.up_bytes[i] *= times * panels;
     tperf_bind_push_comm(
-        L, &(tperf_bind_comm){comm->kind, comm->bytes, group, route, seconds, on->system});
+        L, &(tperf_bind_comm){comm->kind, times * comm->bytes, group, route, seconds, on->system});
     set_text(L, "axis", comm->axis);
     set_flag(L, "beside", comm->beside);
     if (tperf_comm_is_once(comm)) set_flag(L, "once", true);

@@ -21,6 +21,7 @@
         REQUIRED("n_out", linear.n_out), OPTIONAL("shard", linear.shard),                          \
         OPTIONAL("bias", linear.bias), OPTIONAL("overlap", linear.overlap),                        \
         OPTIONAL("chunks", linear.chunks), OPTIONAL("pipelined", linear.pipelined),                \
+        OPTIONAL("taps", linear.taps), OPTIONAL("positions", linear.positions),                    \
         OPTIONAL("input_kept_elsewhere", linear.input_kept_elsewhere),                             \
         OPTIONAL("weight_dtype", weight_dtype), OPTIONAL("matrix_dtype", matrix_dtype),            \
         OPTIONAL("gather", linear.gather_axis), OPTIONAL("reduce_scatter", linear.reduce_axis),    \

@@ -61,7 +61,7 @@ local function as_run(one, p)
   local role, elements = one:role()
   if role == "residual" and p.mode ~= "train" then
     local c = one:counts()
-    return op.residual { name = c.name, dtype = c.dtype, elements = elements, fused = true }
+    return op.residual { name = c.name, dtype = c.dtype, elements = elements, fused = true }:occur(one:times())
   elseif role == "rotary" and p.eager then
     return eager.rotary(p, one:copy(), elements)
   elseif role == "gate" and p.eager then

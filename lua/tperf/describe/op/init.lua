@@ -24,6 +24,8 @@
 --  input_grad, input_grad_all_reduce  axis over which X's gradient is reduce-scattered; all_reduce: summed whole
 --  output_grad           axis over which Y's gradient is gathered
 --  overlap               true: the backward pass overlaps gathering X and reducing its gradient with the products
+--  taps, positions       of a convolution: positions that a row of X is made of, so n_in is taps x channels; positions:
+--                        of X (tokens)
 --  chunks, pipelined     chunks of rows, overlapped with gather and reduction; pipelined: as in TransformerEngine
 --  parameter_grad, bias_grad          axis over which weights, or a bias, are replicated
 --  experts               of this GPU; of a router: of the layer
@@ -210,6 +212,95 @@ function op.collective(o)
   end
   local function one(kind) return { comms = { { kind = kind, axis = o.axis, bytes = o.bytes, share = o.share } } } end
   return op.custom { name = o.name or o.kind, forward = one(o.kind), backward = one(back[o.kind]) }
+end
+
+local some_sizes = check.one_or_list(check.integer { min = 1, max = 1 << 31 })
+local function sizes(value, path)
+  if value == nil then return nil, ("'%s' is missing"):format(path), path end
+  return some_sizes(value, path)
+end
+local count_of = check.integer { min = 1, max = 1 << 31 }
+local conv = {
+  name = check.string { name = true, default = "conv" }, dtype = check.string { default = "bf16" }, batch = count_of,
+  size = sizes, kernel = sizes, stride = check.one_or_list(check.integer { min = 1, max = 1 << 31 }), n_in = count_of,
+  n_out = count_of, bias = check.boolean { default = false }, input_kept_elsewhere = check.boolean { default = false },
+  weights_elsewhere = check.boolean { default = false }, shared_as = check.string { optional = true },
+  keeps = check.any { optional = true },
+}
+
+-- A number for each direction.
+local function in_each(name, value, directions)
+  if type(value) ~= "table" then value = { value } end
+  if #value ~= 1 and #value ~= directions then
+    check.fail("op.conv: '%s' has %d numbers for %d directions: give one for each, or one for all", name, #value,
+      directions)
+  end
+  local list = {}
+  for i = 1, directions do list[i] = value[#value == 1 and 1 or i] end
+  return list
+end
+
+--- A convolution: as the product of rows of kernel x n_in features with the weights, reading and keeping X once
+--- (implicit GEMM), padded so that stride 1 keeps the size.
+---@param o table
+---   batch, size    images; size: their positions in every direction, { 64, 64 }, or a number for one direction
+---   kernel, stride   positions under the kernel in every direction, or one number for all; stride: likewise (1)
+---   n_in, n_out, bias   channels
+---   dtype, input_kept_elsewhere, weights_elsewhere, shared_as, keeps   as in linear
+function op.conv(o)
+  o = check.record("op.conv", o, conv)
+  local size = in_each("size", o.size, type(o.size) == "table" and #o.size or 1)
+  local kernel, stride = in_each("kernel", o.kernel, #size), in_each("stride", o.stride or 1, #size)
+  local taps, before, after = 1, o.batch, o.batch
+  for i, positions in ipairs(size) do
+    taps, before, after = taps * kernel[i], before * positions, after * -(-positions // stride[i])
+  end
+  return core.linear {
+    name = o.name, tokens = after, n_in = taps * o.n_in, n_out = o.n_out, bias = o.bias, taps = taps,
+    positions = before, dtype = o.dtype, input_kept_elsewhere = o.input_kept_elsewhere,
+    weights_elsewhere = o.weights_elsewhere, shared_as = o.shared_as, keeps = o.keeps,
+  }
+end
+
+-- Copies of an op, or of the ops of a list and of lists in it, each changed.
+local function each(what, ops, change)
+  if core.is(ops) then return change(ops:copy()) end
+  if type(ops) ~= "table" then
+    check.fail("%s needs an op or a list of ops, got %s", what, check.show(ops))
+  end
+  local list = {}
+  for i, one in ipairs(ops) do list[i] = each(what, one, change) end
+  return list
+end
+
+--- The same ops if they run `times` times in every pass, one run after the other: serial steps (an sLSTM's, one for
+--- each token), equal messages, or, below 1, what happens to a part of the passes: a layer behind an exit that half of
+--- the tokens take. Work, messages and what is kept for the backward pass are those of all runs; weights, and what a
+--- sequence keeps between steps of decoding, stay as they are.
+---@param times number   above 0, an average
+---@param ops any         an op, or a list of ops
+---@return any ops        copies
+function op.times(times, ops)
+  if type(times) ~= "number" or not (times > 0 and times < math.huge) then
+    check.fail("op.times: the first argument must be a number above 0, got %s", check.show(times))
+  end
+  return each("op.times", ops, function(one) return one:occur(times) end)
+end
+
+--- The same ops if their weights are not trained: neither gradients nor optimizer state. The gradient of their input is
+--- still computed.
+---@param ops any    an op, or a list of ops
+---@return any ops   copies
+function op.frozen(ops)
+  return each("op.frozen", ops, function(one) return one:freeze() end)
+end
+
+--- The same ops if no gradient passes them: a teacher, or a frozen tower below which nothing is trained. They have a
+--- forward pass alone and keep nothing.
+---@param ops any    an op, or a list of ops
+---@return any ops   copies
+function op.forward_only(ops)
+  return each("op.forward_only", ops, function(one) return one:freeze():stop() end)
 end
 
 for name, constructor in pairs(pointwise) do op[name] = constructor end
