@@ -12,7 +12,7 @@
 
 enum {
     TPERF_KINDS_MAX = 64,
-    TPERF_SHARED_MAX = 6,
+    TPERF_SHARED_MAX = 62, // as many as the set of sections holds
     TPERF_SECTIONS_MAX = TPERF_KINDS_MAX + 2 + TPERF_SHARED_MAX
 };
 

@@ -23,9 +23,9 @@ end
 
 --- Defines a block: a function from the model and one GPU's share to a list of ops.
 ---@param name string
----@param build fun(model: table, share: table): table|nil, string|nil  a list of ops, and of lists of ops (as p:scan
----  and p:attention make them); or nil and why the block cannot have this shape, which a search then leaves out with
----  this reason
+---@param build fun(model: table, share: table): table|nil, string|nil  a list of ops, and of lists of them in turn (as
+---  p:scan, p:attention and functions of one's own make them); or nil and why the block cannot have this shape, which
+---  a search then leaves out with this reason
 ---@return table block
 local function define(name, build)
   if type(name) ~= "string" or name == "" then check.fail("tperf.block: the name must be a string") end
@@ -35,11 +35,13 @@ local function define(name, build)
   return frozen.show(made)
 end
 
+local DEEPEST <const> = 16 -- lists in lists
+
 -- Appends the items of a list that a block returned: ops, and the ops of lists in it.
 local function append(list, name, ops, depth)
   argument.list(("block '%s' returned a list with a hole"):format(name), "ops", ops)
   for key, one in next, ops do
-    local fits = math.type(key) == "integer" and (is_op(one) or depth == 0 and type(one) == "table")
+    local fits = math.type(key) == "integer" and (is_op(one) or depth < DEEPEST and type(one) == "table")
     if not fits and key ~= "name" then
       check.fail("block '%s' returned a list with %s at [%s], where an op must be", name, check.show(one),
         check.show(key))

@@ -7,6 +7,7 @@ local composed = require "tperf.describe.arch.composed"
 local check = require "tperf.base.check"
 local model = require "tperf.base.catalogue".shared((require "tperf.describe.model"))
 local rules = require("tperf.describe.rules.sets").of
+local stated = require "tperf.describe.model.stated"
 local strategy = require "tperf.describe.strategy"
 local number = require "tperf.output.format"
 local workload = require "tperf.describe.workload"
@@ -14,7 +15,8 @@ local workload = require "tperf.describe.workload"
 local model_check = {}
 
 local ELEMENT_BYTES <const> = 2
-local NEAR <const>, FAR <const> = 20, 50 -- cached tokens at which a decode step is looked at: within all windows
+-- Cached tokens at which a decode step is looked at: within all windows, and whole strides of 16 with the new token.
+local NEAR <const>, FAR <const> = 15, 63
 local MODES <const> = {
   { name = "train", sequence_parallel = true }, { name = "prefill", sequence_parallel = false },
   { name = "decode", seq = 1, context = NEAR, sequence_parallel = false },
@@ -59,13 +61,18 @@ local function share_of(t, s, sizes, group, mode)
 end
 
 -- A block's counts: parameters (those of tied weights once, in the embedding), flops in forward and in both passes,
--- bytes; nil and the reason if it has no ops.
+-- bytes, those of one run of each op, those of one key of ops that do not read all of them (read: a whole number), and
+-- parameters by the name that ops share; nil and the reason if it has no ops.
 local function counts_of(t, block, share)
   local ok, list = pcall(block.ops, block, t.model, share)
   if not ok then return nil, (tostring(list):gsub("^[^\n]-:%d+: ", "")) end
-  local sum = { parameters = 0, forward = 0, bytes = 0, tied = 0 }
+  local sum = { parameters = 0, forward = 0, bytes = 0, once = 0, key = 0, tied = 0, shared = {} }
   for _, op in ipairs(list) do
-    local c = op:counts()
+    local c, name = op:counts(), op:shared_as()
+    if name then sum.shared[name] = math.max(sum.shared[name] or 0, c.parameters) end
+    sum.once = sum.once + c.forward.bytes / op:times()
+    local _, _, _, keys, key_bytes = op:kept()
+    if share.mode == "decode" and keys > 0 and keys ~= share.context + 1 then sum.key = sum.key + key_bytes end
     sum.parameters = sum.parameters + c.parameters
     sum.tied = sum.tied + (c.tied and c.parameters or 0)
     sum.forward = sum.forward + c.forward.tensor_flops
@@ -80,7 +87,7 @@ local function part(one, all) return all > 0 and one / all or nil end
 local function admitted(t, s, axis)
   for _, size in ipairs(SIZES) do
     local sizes, share = sizes_of(s, t.model, t.rules, axis.name, size)
-    if axis.admits(t.model, share, t.rules) then return size, sizes end
+    if axis.admits(t.model, share, t.rules) and stated.admits(t.model, s, share) then return size, sizes end
   end
 end
 
@@ -123,24 +130,35 @@ local function row_of(t, kind, block, group, layers)
     { __index = MODES[3] })))
   if far then
     row.reads_context = far.forward ~= counts.decode.forward or far.bytes ~= counts.decode.bytes
-    counts.read = (far.bytes - counts.decode.bytes) / (FAR - NEAR)
+    counts.read, counts.rounded = (far.once - counts.decode.once) / (FAR - NEAR), far.key / (FAR - NEAR)
   end
   return row, counts
 end
 
+-- The parameters of so many layers with a block; a tensor that ops share counts where it is met first.
+local function parameters_of(t, counts, layers, at_end)
+  local own, first = counts.parameters - (at_end and counts.tied or 0), 0
+  for name, parameters in pairs(counts.shared) do
+    own = own - parameters
+    first = first + (t.shared[name] and 0 or parameters)
+    t.shared[name] = true
+  end
+  return layers * own + first
+end
+
 local function add(t, kind, blocks, group, layers, at_end)
-  local read = 0
+  local read, rounded = 0, 0
   for _, block in ipairs(blocks) do
     local row, counts = row_of(t, kind, block, group, layers)
     t.blocks[#t.blocks + 1] = row
     if counts.train then
-      t.parameters = t.parameters + layers * (counts.train.parameters - (at_end and counts.train.tied or 0))
+      t.parameters = t.parameters + parameters_of(t, counts.train, layers, at_end)
       local counts_as_model = block.name ~= "mtp" -- the description's FLOPs leave these modules out
       t.flops = t.flops + (counts_as_model and layers * counts.train.forward or 0)
     end
-    read = read + (counts.read or 0)
+    read, rounded = read + (counts.read or 0), rounded + (counts.rounded or 0)
   end
-  return read
+  return read, rounded
 end
 
 -- What a layer of each kind keeps of one sequence, as the description says.
@@ -182,9 +200,10 @@ local function add_kinds(t, parts)
   end
   local kept = t.model.architecture and said_caches(t) or described_caches(t)
   for i, kind in ipairs(t.kinds) do
-    local read = add(t, kind.key, kind.group.blocks, kind.group, kind.layers)
+    local read, rounded = add(t, kind.key, kind.group.blocks, kind.group, kind.layers)
     t.cache[#t.cache + 1] = { key = kind.key, layers = kind.layers, read = read, token = kept[i].token,
       state = kept[i].state }
+    t.rounded[i] = rounded
     kind.group = nil
   end
 end
@@ -207,8 +226,8 @@ local function warn_of_totals(t, own)
 end
 
 local function warn_of_cache(t)
-  for _, one in ipairs(t.cache) do
-    if differs(one.read, one.token) then
+  for i, one in ipairs(t.cache) do
+    if differs(one.read, one.token) and math.abs(one.read - one.token) > t.rounded[i] then
       warn(t, "a layer '%s' reads %s for each cached token of a sequence in decoding, and memory counts %s", one.key,
         number.number(one.read, "bytes"), number.number(one.token, "bytes"))
     end
@@ -218,7 +237,8 @@ end
 local function warn_of_blocks(t)
   for _, row in ipairs(t.blocks) do
     for _, mode in ipairs(MODES) do
-      if row[mode.name] ~= true then
+      local asked = mode.name ~= "decode" or t.model.causal -- others have no decode steps
+      if row[mode.name] ~= true and asked then
         warn(t, "block '%s' of '%s' has no ops in mode '%s': %s", row.block, row.kind, mode.name, row[mode.name])
       end
     end
@@ -231,10 +251,11 @@ local function warn_of_blocks(t)
   end
 end
 
--- What the architecture states, or else the description says of its own layers; nil: nothing does.
+-- What the architecture states, or else the description says of its own layers; nil: nothing does. A description
+-- without heads describes no layers.
 local function described(t, name, ...)
   local m, own = t.model, t.model.architecture
-  if own and composed.is(own) then return nil end
+  if own and (composed.is(own) or not own[name] and not m.heads) then return nil end
   if own and not own[name] then
     m = setmetatable({}, getmetatable(m))
     for field, value in next, t.model do m[field] = value end
@@ -247,7 +268,7 @@ end
 --- See tperf.check (report/near.lua).
 function model_check.run(value)
   local t = { model = model(value), rules = rules(), blocks = {}, kinds = {}, cache = {}, warnings = {} }
-  t.parameters, t.flops = 0, 0
+  t.parameters, t.flops, t.shared, t.rounded = 0, 0, {}, {}
   local parts = architecture.of(t.model, t.rules)
   add(t, "first", parts.first, nil, 1)
   add_kinds(t, parts)
@@ -259,7 +280,7 @@ function model_check.run(value)
   warn_of_totals(t, t.model.architecture)
   warn_of_cache(t)
   warn_of_blocks(t)
-  t.model, t.rules, t.flops = nil, nil, nil
+  t.model, t.rules, t.flops, t.shared, t.rounded = nil, nil, nil, nil, nil
   return t
 end
 

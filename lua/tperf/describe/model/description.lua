@@ -113,6 +113,7 @@ local derived = {
 description.derived = derived
 
 local function check_attention(m)
+  if not m.heads and m.architecture then return end -- its blocks say what they have
   if not m.heads then return "'heads' is missing", "" end
   local message, path = windowed.disagreement(m)
   if message then return message, path end
@@ -146,7 +147,9 @@ end
 
 local function check_mlp(m, uses)
   local e = m.experts
-  if uses.dense and not m.ffn then return "'ffn' is missing: a gated MLP has no usual width", "" end
+  if uses.dense and not m.ffn and not m.architecture then
+    return "'ffn' is missing: a gated MLP has no usual width", ""
+  end
   if uses.experts and not e then return "'layer_pattern' has layers of experts, but 'experts' is missing", "" end
   if e and not uses.experts then
     return "no layer has experts: 'experts.dense_layers' and 'experts.every' leave none", "experts"
