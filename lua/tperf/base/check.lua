@@ -263,6 +263,19 @@ end
 
 check.names, check.once = schemas.names, schemas.once -- see there
 
+-- Which nested records have a field that was given beside them, as a hint; else names like it.
+local function hint_of(key, schema, names, path)
+  local found = {}
+  for _, name in ipairs(names) do
+    local nested = (check.describe(schema[name]) or {}).schema
+    if type(nested) == "table" and nested[key] then
+      found[#found + 1] = string.format("'%s'", join(path, name .. "." .. key))
+    end
+  end
+  if #found == 0 then return wording.hint(key, names) end
+  return string.format(" (there is %s)", table.concat(found, ", "))
+end
+
 --- check.record without raising: the checked copy, or nil, message, failing path and whether that path is an unknown
 --- field.
 ---@param value any
@@ -283,7 +296,7 @@ function check.fields(value, path, schema)
   if unknown then
     local where = join(path, unknown)
     return nil, string.format("unknown field '%s'%s", #where > 100 and where:sub(1, 97) .. "..." or where,
-      wording.hint(unknown, names)), where, true
+      hint_of(unknown, schema, names, path)), where, true
   end
   local copy, absent_too = {}, schemas.asked_of(schema, check.missing)
   for i = 1, #names do
