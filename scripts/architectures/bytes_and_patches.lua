@@ -8,11 +8,11 @@ local BYTES <const>, PATCHES <const> = 1280, 4096 -- widths
 local HEAD <const> = { [BYTES] = 64, [PATCHES] = 128 }
 local SEQ <const> = 18432 -- bytes, of 4,096 patches
 
-local function attention(p, name, width, window, keys)
+local function attention(p, name, width, window)
   return {
     p:norm { name = name .. "-norm", width = width, root_mean_square = true },
     p:column { name = name .. "-qkv", n_in = width, n_out = 3 * width }, op.rotary { elements = p:inner(2 * width) },
-    p:attention { name = name, heads = width // HEAD[width], head_dim = HEAD[width], window = window, keys = keys },
+    p:attention { name = name, heads = width // HEAD[width], head_dim = HEAD[width], window = window },
     p:row { name = name .. "-proj", n_in = width, n_out = width }, op.residual { elements = p:outer(width) },
   }
 end
@@ -31,11 +31,8 @@ end
 local bytes = tperf.block("bytes",
   function(_, p) return { attention(p, "attention", BYTES, WINDOW), mlp(p, BYTES) } end)
 
--- In decoding a patch begins with every 4.5th byte on average: its layers run in a part of the steps.
-local function per_patch(p, ops) return p.mode == "decode" and op.times(1 / PATCH, ops) or ops end
 local patches = tperf.block("patches", function(_, p)
-  local keys = p.mode == "decode" and math.max((p.context + 1) * 2 // 9, 1) or nil
-  return per_patch(p, { attention(p, "attention", PATCHES, nil, keys), mlp(p, PATCHES) })
+  return { attention(p, "attention", PATCHES), mlp(p, PATCHES) }
 end)
 
 -- Patches attend to their bytes, before the large transformer, and bytes to their patches after it.
@@ -51,7 +48,7 @@ local function cross(p, query, key, rows, seen)
   }
 end
 local into = tperf.block("into patches", function(_, p)
-  return per_patch(p, cross(p, PATCHES, BYTES, math.ceil(p:outer_tokens() * PATCH), PATCH))
+  return cross(p, PATCHES, BYTES, math.ceil(p:outer_tokens() * PATCH), PATCH)
 end)
 local from = tperf.block("from patches", function(_, p)
   local rows = p:outer_tokens() / PATCH
@@ -77,9 +74,9 @@ return tperf.model {
     name = "bytes and patches", first = { first }, last = { last },
     groups = {
       { count = 1, key = "encoder", width = BYTES, blocks = { bytes } },
-      { count = 1, key = "into patches", seq = SEQ * 2 // 9, width = PATCHES, carries = SEQ * BYTES,
+      { count = 1, key = "into patches", rate = 1 / PATCH, width = PATCHES, carries = SEQ * BYTES,
         blocks = { into, patches } },
-      { count = 31, key = "patches", seq = SEQ * 2 // 9, width = PATCHES, carries = SEQ * BYTES, blocks = { patches } },
+      { count = 31, key = "patches", rate = 1 / PATCH, width = PATCHES, carries = SEQ * BYTES, blocks = { patches } },
       { count = 6, key = "decoder", width = BYTES, carries = SEQ * 2 // 9 * PATCHES,
         blocks = { from, bytes } },
     },

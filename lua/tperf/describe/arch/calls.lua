@@ -99,20 +99,46 @@ local function check_attention(name, one, p, reads)
   end
 end
 
+-- The share of a group with a sequence of its own in serving, and how often its ops run; nil: they do not. A group with
+-- `seq` encodes something, once, when the prompt is read. One with a `rate` has so many tokens for each of the model's:
+-- in a step of decoding, on average, that many of the batch's sequences have one; from 1 on, one step after the other.
+local function paced(p)
+  local group = p.group
+  local rate, seq = group and group.rate, group and group.seq
+  if p.mode == "train" or not seq then return p, 1 end
+  if p.mode == "decode" and not rate then return nil, 0 end
+  local own, times = { seq = rate and math.max(math.floor(rate * p.seq), 1) or seq }, 1
+  if p.mode == "decode" then
+    local rows = rate * p.micro_batch
+    own.seq, own.micro_batch = p.seq, rate < 1 and math.max(math.floor(rows), 1) or p.micro_batch
+    times = rows / own.micro_batch
+  end
+  own.tokens = own.seq * (own.micro_batch or p.micro_batch)
+  return setmetatable(own, {
+    __index = function(_, field)
+      if field == "context" then return rate and math.floor(rate * p.context) or 0 end
+      return p[field]
+    end,
+    __newindex = function(_, field, value) p[field] = value end,
+  }), times
+end
+
 --- The ops of a block for a share, checked.
 ---@param one table  a block
 ---@param m table
 ---@param p table
 ---@return table[] ops  with the block's `name`
-function calls.block(one, m, p)
+function calls.block(one, m, given)
+  local p, times = paced(given)
+  if not p then return { name = one.name } end
   local seen, reads = watched(p, one.of_script)
   local ops = unless_failed(one, p, pcall(one.build, m, seen))
   if p.notes then p.notes[#p.notes + 1] = { block = one.name, of_script = one.of_script, reads = reads, ops = ops } end
-  if not one.of_script then return ops end
-  for i = 1, #ops do
+  for i = 1, one.of_script and #ops or 0 do
     check_attention(one.name, ops[i], p, reads)
     ops[i] = as_run(ops[i], p)
   end
+  for i = 1, times ~= 1 and #ops or 0 do ops[i] = ops[i]:copy():occur(times) end
   return ops
 end
 

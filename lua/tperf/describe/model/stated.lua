@@ -95,6 +95,8 @@ end
 
 -- Fields that the library reads besides count, key, seq and blocks: what each must be.
 local READ <const> = {
+  rate = { function(value) return is_number(value) and value < math.huge end,
+    "a number above 0: tokens of its sequence for each of the model's" },
   width = { is_size, "an integer of at least 1: features of the stream" },
   window = { is_size, "an integer of at least 1: keys that a query sees" },
   carries = { function(value) return type(value) == "number" and value >= 0 and value < math.huge end,
@@ -117,7 +119,7 @@ local function check_fields(given, i, group)
   end
 end
 
-local function checked_group(given, i, group)
+local function checked_group(given, i, group, model)
   if type(group) ~= "table" then wrong(given, i, "group", "a table", group) end
   check_fields(given, i, group)
   local copy = {}
@@ -141,6 +143,11 @@ local function checked_group(given, i, group)
     if #blocks == 0 then wrong(given, i, "blocks", "a list of blocks", copy.blocks) end
     copy.blocks = blocks
   end
+  if seq ~= nil and copy.rate ~= nil then
+    check.fail("tperf.architecture '%s': group %d: 'rate' says how long its sequence is: leave out 'seq'", given.name,
+      i)
+  end
+  if copy.rate then seq = math.max(math.floor(copy.rate * model.seq), 1) end
   copy.count, copy.seq = count, math.tointeger(seq)
   return copy
 end
@@ -173,7 +180,7 @@ function stated.groups(given, model)
   end
   local groups, first = {}, 1
   for i = 1, length do
-    groups[i] = checked_group(given, i, rawget(list, i))
+    groups[i] = checked_group(given, i, rawget(list, i), model)
     groups[i].first, first = first, first + groups[i].count
   end
   tell_apart(given, groups)

@@ -13,7 +13,7 @@ local function check_model(what, m, o, set)
   if not set.layers_from_description then
     refusal.raise("%s: rules '%s' know GPT-3's layer in training alone; use \"default\"", what, set.name)
   end
-  if #stated.sequences(m) > 1 then
+  if #stated.sequences(m) > 1 and not (m.architecture and what:find "infer") then
     refusal.raise("%s: model '%s' has stacks of layers with sequences of their own, which are not served", what, m.name)
   end
   local bare = m.encoder and not m.encoder.head -- it has no output table

@@ -1,0 +1,146 @@
+-- Serving of groups with a sequence of their own: those with a rate against the same layers written out by hand, those
+-- that encode something once against models that have nothing else.
+local tperf = require "tperf"
+local op = tperf.op
+
+local HIDDEN <const>, HEADS <const>, HEAD <const>, MLP <const> = 1024, 8, 128, 4096
+
+local function mlp_of(p, name, rows)
+  return {
+    p:column { name = name .. "-up", n_in = HIDDEN, n_out = MLP, rows = rows },
+    op.activation { name = name .. "-gelu", kind = "gelu", elements = 1.0 * (rows or p:inner_tokens()) * MLP / p.tp },
+    p:row { name = name .. "-down", n_in = MLP, n_out = HIDDEN, rows = rows },
+  }
+end
+
+local plain = tperf.block("plain", function(_, p)
+  return { p:column { name = "qkv", n_in = HIDDEN, n_out = 3 * HIDDEN }, p:attention { heads = HEADS, head_dim = HEAD },
+    p:row { name = "out", n_in = HIDDEN, n_out = HIDDEN }, mlp_of(p, "mlp") }
+end)
+
+local function model_of(groups, more)
+  local layers = 0
+  for _, group in ipairs(groups) do layers = layers + group.count end
+  local m = { name = "m", layers = layers, hidden = HIDDEN, seq = 4096, vocab = 32000, norm = "rmsnorm",
+    architecture = tperf.architecture { name = "a", groups = groups } }
+  for name, value in pairs(more or {}) do m[name] = value end
+  return tperf.model(m)
+end
+
+local function infer(model, o)
+  local q = { model = model, system = "h100-sxm", prompt = 1024, generate = 33, batch = 1 }
+  for name, value in pairs(o or {}) do q[name] = value end
+  return tperf.infer(q)
+end
+
+-- The same layer with a quarter as many tokens, by hand.
+local RATE <const> = 1 / 4
+local by_hand = tperf.block("by hand", function(_, p)
+  local decodes = p.mode == "decode"
+  local sequences = decodes and math.max(p.micro_batch // 4, 1) or p.micro_batch
+  local seq = decodes and 1 or p.seq // 4
+  local rows, heads = sequences * seq, HEADS // p.tp
+  local ops = {
+    p:column { name = "qkv", n_in = HIDDEN, n_out = 3 * HIDDEN, rows = rows },
+    op.attention { batch = sequences, heads = heads, head_dim = HEAD, queries = seq, keys = p.context // 4 + seq,
+      causal = true },
+    p:row { name = "out", n_in = HIDDEN, n_out = HIDDEN, rows = rows }, mlp_of(p, "mlp", rows),
+  }
+  return decodes and op.times(p.micro_batch / 4 / sequences, ops) or ops
+end)
+
+describe("a group's rate", function()
+  for _, o in ipairs { { batch = 1 }, { batch = 2 }, { batch = 8 }, { batch = 8, tp = 2 }, { batch = 6 } } do
+    it(("serves as the layers written out, %d requests, tp %d"):format(o.batch, o.tp or 1), function()
+      local a = infer(model_of { { count = 2, key = "a", blocks = { plain } },
+        { count = 4, key = "b", rate = RATE, blocks = { plain } } }, o)
+      local b = infer(model_of { { count = 2, key = "a", blocks = { plain } },
+        { count = 4, key = "b", blocks = { by_hand } } }, o)
+      assert.near(1, a.ttft / b.ttft, 1e-9)
+      assert.near(1, a.tpot / b.tpot, 1e-9)
+      assert.near(1, a.memory.cache / b.memory.cache, 1e-3)
+    end)
+  end
+
+  it("keeps so much of a cache", function()
+    local function cache(rate)
+      return infer(model_of { { count = 4, key = "b", rate = rate, blocks = { plain } } },
+        { prompt = 992, generate = 32 }).memory.cache
+    end
+    for _, rate in ipairs { 1 / 2, 1 / 4, 1 / 16 } do assert.near(rate, cache(rate) / cache(1), 1e-3) end
+  end)
+
+  it("takes several steps, one after the other, where it is above 1", function()
+    local function tpot(rate)
+      return infer(model_of { { count = 4, key = "b", rate = rate, blocks = { plain } },
+        { count = 1, key = "a", blocks = { plain } } }, { prompt = 64, generate = 9 }).tpot
+    end
+    -- weights are read once for each step; caches of 64 and 256 tokens are small beside them
+    local one, three = tpot(1), tpot(3)
+    local layers = (three - one) / 2
+    assert.near(one + 3 * layers, tpot(4), 0.03 * one)
+    assert.is_true(layers > 0.6 * one)
+  end)
+
+  it("is the sequence's length in training", function()
+    local function time(group)
+      group.count, group.key, group.blocks = 4, "b", { plain }
+      return tperf.train { model = model_of { group }, system = "h100-sxm", global_batch = 8, dp = 8,
+        software = "none" }.time
+    end
+    assert.equal(time { seq = 1024 }, time { rate = RATE })
+    assert.is_true(time {} > 1.2 * time { rate = RATE })
+  end)
+
+  it("is refused beside a length, and where it is no number", function()
+    local function group(fields)
+      fields.count, fields.blocks = 1, { plain }
+      return function() return model_of({ fields }):parameters() end
+    end
+    assert.error_matches(group { rate = 2, seq = 7 }, "group 1: 'rate' says how long its sequence is: leave out 'seq'")
+    assert.error_matches(group { rate = 0 }, "group 1: 'rate' must be a number above 0")
+  end)
+end)
+
+describe("a group with a sequence of its own", function()
+  local FRAMES <const> = 1500
+  local cross = tperf.block("cross", function(_, p)
+    return { p:column { name = "q", n_in = HIDDEN, n_out = HIDDEN },
+      p:attention { heads = HEADS, head_dim = HEAD, keys = FRAMES, causal = false },
+      p:row { name = "out", n_in = HIDDEN, n_out = HIDDEN } }
+  end)
+  local function whisper(encoders)
+    local groups = { { count = 4, key = "decoder", blocks = { plain, cross } } }
+    if encoders > 0 then
+      table.insert(groups, 1, { count = encoders, key = "encoder", seq = FRAMES, blocks = { plain } })
+    end
+    return model_of(groups)
+  end
+
+  it("encodes once, with the prompt, and keeps nothing for decoding", function()
+    local none, two, four = infer(whisper(0)), infer(whisper(2)), infer(whisper(4))
+    assert.equal(none.tpot, four.tpot)
+    assert.near(none.memory.cache, four.memory.cache, 1)
+    local alone = {}
+    for i, layers in ipairs { 2, 4 } do -- layers alone, with a prompt as long
+      alone[i] = infer(model_of { { count = layers, key = "a", blocks = { plain } } }, { prompt = FRAMES }).ttft
+    end
+    assert.near(alone[2] - alone[1], four.ttft - two.ttft, 1e-9)
+    assert.near(alone[2] - alone[1], two.ttft - none.ttft, 1e-9)
+    assert.near(2 * 4 * (HIDDEN * 4 * HIDDEN + 2 * HIDDEN * MLP), four.memory.weights - none.memory.weights, 1)
+  end)
+
+  it("keeps the keys that the decoder attends to, whatever its own tokens", function()
+    local short, long = infer(whisper(4), { prompt = 10, generate = 2 }),
+    infer(whisper(4), { prompt = 1000, generate = 2 })
+    local each = 4 * 2 * 2 * HIDDEN
+    assert.near(each * (FRAMES + 16), short.memory.cache, each * 16)
+    assert.near(each * (1000 - 10), long.memory.cache - short.memory.cache, each * 16)
+  end)
+
+  it("is refused by the serving simulator, which prices steps by tokens", function()
+    assert.error_matches(function()
+      tperf.serve { model = whisper(4), system = "h100-sxm", load = { rate = 1 }, prompt = 10, output = 10 }
+    end, "stacks of layers with sequences of their own")
+  end)
+end)
