@@ -111,7 +111,7 @@
 ---@class tperf.load_curve.request
 ---@field rates? number[] requests a second; by default `points` rates up to the largest at which waits do not grow
 ---@field points? integer number of rates (12)
----@field count? integer minimum number of requests of a run (1,000); more if more arrive in 20 times a request's latency
+---@field count? integer minimum number of requests of a run (1,000); more until it is steady
 
 ---@class tperf.model
 ---@field activation? "gelu"|"relu"|"relu2"|"silu"|"quick_gelu"|"tanh"|"xielu" of the MLP; default gelu, silu if gated
@@ -1028,7 +1028,7 @@
 
 ---@class tperf.saturation.request
 ---@field tolerance? number relative precision of the rate (0.01)
----@field count? integer minimum number of requests of a run (1,000); more if more arrive in 20 times a request's latency
+---@field count? integer minimum number of requests of a run (1,000); more until it is steady and chance does not decide
 
 ---@class tperf.schedule.request
 ---@field schedule string|string[] name
@@ -1253,7 +1253,7 @@
 ---@field prompt? integer|table 512, 100..2000, mean=500 (exponential), mean=500,cv=1 (lognormal). Tokens, or { uniform = { 100, 200 } }, { lognormal = { median =, sigma = } } (or mean and cv), { exponential = mean }, { values = { … } }, each with min and max.
 ---@field output? integer|table the same for answers
 ---@field prefix? table a shared prefix before each prompt, the same within a group: { tokens =, groups = }
----@field count? integer number of random requests (default 1000)
+---@field count? integer Number of random requests (default: until figures settle). From 1,000 on, until twice as many give the same rates and percentiles.
 ---@field seed? integer random seed (default 1)
 ---@field slo? table Limits of ttft, tpot and e2e, such as ttft=500ms,tpot=30ms. In seconds; quantile: the part of requests that must keep them (0.99).
 ---@field keep? "requests"|"steps" the records to return: "requests", or "steps" for both
@@ -1922,7 +1922,7 @@ function tperf_model:flops_per_token(options) end
 
 ---The result of a simulation.
 ---@class tperf.served
----@field throughput number output tokens a second, from the first arrival to the last token
+---@field throughput number output tokens a second: of a load that lasts, in the steady middle of the run; else, as all rates, costs and latencies, from the first arrival to the last token
 ---@field requests_per_second number
 ---@field ttft? tperf.latency from arrival to the first token; absent without any, as are the next two
 ---@field tpot? tperf.latency mean time per output token after the first, of requests with two and more
@@ -1933,7 +1933,10 @@ function tperf_model:flops_per_token(options) end
 ---@field utilization number part of the time that engines are in a step (of the decode pool)
 ---@field concurrency number mean requests in the system
 ---@field saturated boolean requests arrive faster than they are served: waits grow with the length of the load
----@field steady boolean whether rates, costs and percentiles are those of a steady state: the run is several times as long as a request takes, and ramp-up and drain are a small part of it; true of lists with arrivals and of stages, which are answered as they are
+---@field steady boolean whether rates, costs and latencies are those of a steady state, without ramp-up and drain: the rest of the run is several times as long as a request takes; true of lists with arrivals and of stages, which are answered as they are
+---@field ramp_up? number seconds from the first arrival until the engines are as full as ever, of a load that lasts
+---@field drain? number seconds from the last request's first token to the last token, likewise
+---@field whole? { throughput: number, requests_per_second: number, ttft: tperf.latency?, tpot: tperf.latency?, e2e: tperf.latency?, goodput: number?, attainment: number? } of the whole run, ramp-up and drain included, as benchmarks report them; present if the figures above are those of its middle
 ---@field preemptions integer
 ---@field cache_hits number part of the prompt tokens found in the prefix cache
 ---@field duration number seconds, from the first arrival to the last token
@@ -2672,7 +2675,8 @@ function tperf.rules.used() end
 
 ---The largest rate, in requests a second, at which a deployment keeps its limits: a run holds if at least
 ---slo.quantile of the requests keep all of them and waits do not grow with the run's length. Bisects over runs that
----draw the same requests, on the assumption that every rate below one that holds also holds.
+---draw the same requests, on the assumption that every rate below one that holds also holds; a run of 50,000 other
+---requests confirms the rate, or the next lower one.
 ---@param given tperf.saturation.request
 ---@return table result { rate, above = the smallest rate tried that does not hold, served = tperf.serve's result at rate, runs = simulations made, answer = seconds that a lone request takes, warnings = served's, reason = why rate is 0 }
 function tperf.saturation(given) end
@@ -2741,7 +2745,7 @@ function tperf.search_inference(given) end
 ---that share experts, the engine's limits, and the number of replicas that the rate needs. The rate of one group of
 ---ranks is found by bisection (tperf.saturation), the number of groups by simulating them all behind the router.
 ---@param given tperf.search_serving.request
----@return table deployments  best first: { strategy, its axes' sizes, pp, attention_dp = ranks of a group, replicas = all ranks, gpus, max_num_seqs, max_num_batched_tokens, saturation_rate = of one group of ranks, served = tperf.serve's result at the rate }; with candidates  number tried pareto      the Pareto front of tokens per second per user and per GPU, of closed-loop runs of one group: the same fields with concurrency, per_user and per_gpu warnings    sentences: what the deployments do not hold for reason      why there are none
+---@return table deployments  best first: { strategy, its axes' sizes, pp, attention_dp = ranks of a group, replicas = all ranks, gpus, max_num_seqs, max_num_batched_tokens, saturation_rate = of one group of ranks, served = tperf.serve's result at the rate }; with candidates  number of kinds of engine tried       of which so many were simulated: without given sizes, those that need 1.5 times the GPUs of the best are left out pareto      the Pareto front of tokens per second per user and per GPU, of closed-loop runs of one group: the same fields with concurrency, per_user and per_gpu warnings    sentences: what the deployments do not hold for reason      why there are none
 function tperf.search_serving(given) end
 
 ---Simulates requests through serving engines, by the rules of the scheduler of vLLM (V1), SGLang or TensorRT-LLM.

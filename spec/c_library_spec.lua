@@ -89,8 +89,10 @@ describe("the programs of docs/c_library.md", function()
       engine = { max_num_seqs = 64, max_num_batched_tokens = 2048, max_model_len = 16384, block_size = 16,
         num_blocks = 8001 },
     }
+    local all = r.whole -- as the program's figures are those of the whole run
     assert.equal(("%d answers; first token %.6f s (p99 %.6f), further tokens %.6f s; %d within the limits\n"):format(
-      r.finished, r.ttft.mean, r.ttft.p99, r.tpot.mean, math.floor(r.attainment * r.finished + 0.5)), example(5))
+      r.finished, all.ttft.mean, all.ttft.p99, all.tpot.mean, math.floor(all.attainment * r.finished + 0.5)),
+      example(5))
   end)
 end)
 

@@ -428,19 +428,33 @@ typedef struct tperf_objective {
     double ttft, tpot, e2e; // ticks; infinite: no limit
 } tperf_objective;
 
-// How far a run is one of a steady state. Ramp-up lasts as long as a request stays in an engine, from the first arrival;
-// drain begins when no request waits for its first token any more. The middle lies between them.
+// What a run has of a steady state. Ramp-up lasts from the first arrival until engines that answer at once would be as
+// full as ever, to 2 %: until t with E[min(R, t)] = 0.98 E[R], R being a request's time in an engine without the queue
+// (its decoding, and the prefill of a prompt that does not wait): the mean number in service of M/G/infinity. Drain begins
+// when no request waits for its first token any more. The middle lies between them.
 typedef struct tperf_steadiness {
-    double span;      // ticks from the first arrival to the last
-    double residence; // mean ticks of a request in an engine: without the queue
-    double middle;    // ticks; not positive: the run has no middle
-    double completed; // requests that end in it
+    double span;               // ticks from the first arrival to the last
+    double residence, ramp_up; // ticks: the mean of R; of ramp-up
+    double middle, drain;      // ticks; middle not positive: there is none
+    double completed,
+        tokens; // answers and their tokens in the middle, each answer evenly over its decoding
+    // Ticks between the end of ramp-up and the last arrival but for as long as ramp-up: requests that come then find the
+    // engines as full as ever, and leave them so. Not positive: there are none.
+    double undisturbed;
 } tperf_steadiness;
 
+// The latencies of some of the requests.
+typedef struct tperf_serve_figures {
+    tperf_quantiles ttft, tpot,
+        e2e; // ticks; tpot: (last - first token) / (tokens - 1) where tokens > 1
+    int64_t finished, rejected;
+    int64_t good; // finished within all limits
+} tperf_serve_figures;
+
 typedef struct tperf_serve_summary {
-    // Ticks; tpot: (last - first token) / (tokens - 1) where tokens > 1.
-    tperf_quantiles ttft, tpot, e2e;
-    int64_t good;                // requests within all limits
+    tperf_quantiles ttft, tpot, e2e; // of all requests
+    int64_t good;                    // of all requests
+    tperf_serve_figures middle;      // of those that come while the run is undisturbed
     bool saturated;              // arrivals outran the engines: waits grew with the run's length
     tperf_steadiness steadiness; // all 0 without requests
 } tperf_serve_summary;

@@ -135,12 +135,21 @@ static double tpot(const tperf_requests *requests, const tperf_served *served, s
     return (double)(served->last_token[i] - served->first_token[i]) / (served->tokens[i] - 1);
 }
 
-static tperf_quantiles of_all(const tperf_requests *requests, const tperf_served *served,
-                              latency *of,
-                              double *values) { // room for 2n
+// Requests that arrive within these ticks.
+typedef struct interval {
+    double from, to;
+} interval;
+
+static bool is_within(const tperf_requests *requests, size_t i, interval when) {
+    double arrival = (double)requests->arrival[i];
+    return arrival >= when.from && arrival <= when.to;
+}
+
+static tperf_quantiles of_some(const tperf_requests *requests, const tperf_served *served,
+                               latency *of, interval when, double *values) { // room for 2n
     size_t n = 0;
     for (size_t i = 0; i < served->n; i++) {
-        if (served->tokens[i] == 0) continue;
+        if (served->tokens[i] == 0 || !is_within(requests, i, when)) continue;
         double value = of(requests, served, i);
         if (!isnan(value)) values[n++] = value;
     }
@@ -154,75 +163,153 @@ static bool is_good(const tperf_requests *requests, const tperf_served *served, 
            !(tpot(requests, served, i) > o->tpot);
 }
 
+static tperf_serve_figures figures_of(const tperf_requests *requests, const tperf_served *served,
+                                      const tperf_objective *objective, interval when,
+                                      double *values) {
+    tperf_serve_figures f = {
+        .ttft = of_some(requests, served, ttft, when, values),
+        .tpot = of_some(requests, served, tpot, when, values),
+        .e2e = of_some(requests, served, e2e, when, values),
+    };
+    for (size_t i = 0; i < served->n; i++) {
+        if (!is_within(requests, i, when)) continue;
+        f.finished += served->tokens[i] > 0;
+        f.rejected += served->tokens[i] == 0;
+        f.good += is_good(requests, served, i, objective);
+    }
+    return f;
+}
+
 // --- saturation ---
 
-// In the long run a queue either settles or grows. It counts as growing if requests from the last quarter of the
-// arrival span waited 1.5 times as long as those from the second quarter (the first fills the engines), and if that
-// increase means more requests than chance explains for n arrivals.
-static bool is_saturated(const tperf_requests *requests, const tperf_served *served) {
-    double sum[4] = {0}, count[4] = {0};
-    int64_t first = INT64_MAX, last = 0;
+// In the long run a queue either settles or grows. It counts as growing if requests of a later time took 1.5 times as long
+// as those of an earlier one, and if that increase means more requests than chance explains for n arrivals.
+static bool grows(const tperf_requests *requests, const tperf_served *served, latency *of,
+                  interval early, interval late, double rate) {
+    double sum[2] = {0}, count[2] = {0};
+    for (size_t i = 0; i < served->n; i++) {
+        bool is_late = is_within(requests, i, late);
+        if (served->tokens[i] == 0 || !(is_late || is_within(requests, i, early))) continue;
+        sum[is_late] += of(requests, served, i);
+        count[is_late]++;
+    }
+    if (count[0] == 0 || count[1] == 0) return false;
+    double before = sum[0] / count[0], after = sum[1] / count[1];
+    double n = rate * (late.to - early.from);
+    return after > 1.5 * before && (after - before) * rate > sqrt(n);
+}
+
+// Waits grow from the second quarter of the arrivals (the first fills the engines) to the last. Engines that take more
+// requests at a time instead of letting them wait answer ever later: from the first half of the undisturbed arrivals to
+// the second.
+static bool is_saturated(const tperf_requests *requests, const tperf_served *served,
+                         interval undisturbed) {
+    double first = INFINITY, last = 0, n = 0;
     for (size_t i = 0; i < served->n; i++) {
         if (served->tokens[i] == 0) continue;
-        if (requests->arrival[i] < first) first = requests->arrival[i];
-        if (requests->arrival[i] > last) last = requests->arrival[i];
+        first = fmin(first, (double)requests->arrival[i]);
+        last = fmax(last, (double)requests->arrival[i]);
+        n++;
     }
-    if (first >= last) return false;
-    double span = (double)(last - first);
-    for (size_t i = 0; i < served->n; i++) {
-        if (served->tokens[i] == 0) continue;
-        int quarter = (int)(4 * ((double)(requests->arrival[i] - first) / span));
-        if (quarter > 3) quarter = 3;
-        sum[quarter] += ttft(requests, served, i);
-        count[quarter]++;
-    }
-    if (count[1] == 0 || count[3] == 0) return false;
-    double n = count[0] + count[1] + count[2] + count[3];
-    double early = sum[1] / count[1], late = sum[3] / count[3];
-    return late > 1.5 * early && (late - early) * n / span > sqrt(n);
+    if (n == 0 || first >= last) return false;
+    double span = last - first, rate = n / span;
+    interval second = {first + span / 4, first + span / 2}, fourth = {first + 0.75 * span, last};
+    if (grows(requests, served, ttft, second, fourth, rate)) return true;
+    double middle = (undisturbed.from + undisturbed.to) / 2;
+    if (!(undisturbed.from < middle)) return false;
+    return grows(requests, served, e2e, (interval){undisturbed.from, middle},
+                 (interval){middle, undisturbed.to}, rate);
 }
 
 // --- steady state ---
 
-// A request's time in an engine is its decoding and the prefill of a prompt that waits for none.
-static tperf_steadiness steadiness_of(const tperf_requests *requests, const tperf_served *served) {
-    double first = INFINITY, last = 0, decoding = 0, prefill = INFINITY, drain = 0, n = 0;
+enum { SAMPLE = 4096, HALVINGS = 40 };
+static const double FULL = 0.98; // of the requests that are in engines in the long run
+
+// When of `stays` lasting `more` longer each FULL of the mean number have come: t with E[min(R, t)] = FULL E[R].
+static double filled_after(const double *stays, size_t n, double more) {
+    double sum = 0, low = 0, high = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += stays[i] + more;
+        high = fmax(high, stays[i] + more);
+    }
+    for (int k = 0; k < HALVINGS; k++) {
+        double t = (low + high) / 2, filled = 0;
+        for (size_t i = 0; i < n; i++)
+            filled += fmin(stays[i] + more, t);
+        if (filled < FULL * sum)
+            low = t;
+        else
+            high = t;
+    }
+    return high;
+}
+
+// The part of an answer that is generated from one tick to another, if its tokens come evenly. Closed loops of equal
+// answers end many at once, so that their ends say less.
+static double part_between(const tperf_served *served, size_t i, double from, double to) {
+    double first = (double)served->first_token[i], last = (double)served->last_token[i];
+    if (last <= first) return last > from && last <= to;
+    double within = fmin(last, to) - fmax(first, from);
+    return within > 0 ? within / (last - first) : 0;
+}
+
+static void count_middle(const tperf_served *served, double from, double to, tperf_steadiness *s) {
+    for (size_t i = 0; i < served->n; i++) {
+        double part = served->tokens[i] > 0 ? part_between(served, i, from, to) : 0;
+        s->completed += part;
+        s->tokens += part * served->tokens[i];
+    }
+}
+
+// stays: room for SAMPLE; *when: arrivals that the run does not disturb.
+static tperf_steadiness steadiness_of(const tperf_requests *requests, const tperf_served *served,
+                                      double *stays, interval *when) {
+    double first = INFINITY, last = 0, decoding = 0, prefill = INFINITY, drain = 0, end = 0;
+    size_t n = 0, sampled = 0, stride = served->n / SAMPLE + 1;
     for (size_t i = 0; i < served->n; i++) {
         if (served->tokens[i] == 0) continue;
         double arrival = (double)requests->arrival[i];
+        double stay = (double)(served->last_token[i] - served->first_token[i]);
         first = fmin(first, arrival);
         last = fmax(last, arrival);
-        decoding += (double)(served->last_token[i] - served->first_token[i]);
+        decoding += stay;
         prefill = fmin(prefill, ttft(requests, served, i));
         drain = fmax(drain, (double)served->first_token[i]);
-        n++;
+        end = fmax(end, (double)served->last_token[i]);
+        if (n++ % stride == 0) stays[sampled++] = stay;
     }
+    *when = (interval){INFINITY, -INFINITY};
     if (n == 0) return (tperf_steadiness){0};
-    tperf_steadiness s = {.span = last - first, .residence = decoding / n + prefill};
-    double start = first + s.residence;
+    tperf_steadiness s = {.span = last - first, .residence = decoding / (double)n + prefill};
+    s.ramp_up = filled_after(stays, sampled, prefill);
+    double start = first + s.ramp_up;
     s.middle = drain - start;
-    for (size_t i = 0; i < served->n; i++) {
-        double end = (double)served->last_token[i];
-        s.completed += served->tokens[i] > 0 && end > start && end <= drain;
-    }
+    s.drain = end - drain;
+    s.undisturbed = last - s.ramp_up - start;
+    count_middle(served, start, drain, &s);
+    *when = (interval){start, last - s.ramp_up};
     return s;
 }
 
 tperf_status tperf_serve_summarize(const tperf_requests *requests, const tperf_served *served,
                                    const tperf_objective *objective, tperf_serve_summary *summary,
                                    tperf_error *error) {
-    double *values = tperf_heap_new(served->heap, 2 * (served->n + 1), sizeof *values);
+    const interval always = {-INFINITY, INFINITY};
+    size_t room = served->n + 1 > SAMPLE ? served->n + 1 : SAMPLE;
+    double *values = tperf_heap_new(served->heap, 2 * room, sizeof *values);
     if (!values)
         return tperf_error_set(error, TPERF_NO_MEMORY,
                                "not enough memory for the latencies of %zu requests", served->n);
-    summary->ttft = of_all(requests, served, ttft, values);
-    summary->tpot = of_all(requests, served, tpot, values);
-    summary->e2e = of_all(requests, served, e2e, values);
+    interval undisturbed;
+    summary->steadiness = steadiness_of(requests, served, values, &undisturbed);
+    tperf_serve_figures all = figures_of(requests, served, objective, always, values);
+    summary->ttft = all.ttft;
+    summary->tpot = all.tpot;
+    summary->e2e = all.e2e;
+    summary->good = all.good;
+    summary->middle = figures_of(requests, served, objective, undisturbed, values);
+    summary->saturated = is_saturated(requests, served, undisturbed);
     tperf_heap_free(values);
-    summary->good = 0;
-    for (size_t i = 0; i < served->n; i++)
-        summary->good += is_good(requests, served, i, objective);
-    summary->saturated = is_saturated(requests, served);
-    summary->steadiness = steadiness_of(requests, served);
     return TPERF_OK;
 }

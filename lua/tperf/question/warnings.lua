@@ -5,42 +5,21 @@ local units = require "tperf.base.units"
 
 local warnings = {}
 
--- A run has a steady state if its middle is this many times as long as a request is in the engine, and its rate is this
--- part of the rate that lasts: ramp-up and drain then change it by no more than what the engines' fits err by.
-local TIMES <const>, NEAR <const> = 4, 0.9
-
 local MORE <const> = "ask for more requests ('count')"
 
--- Whether a load goes on at one rate. A list with arrivals of its own, and stages, are answered as they are.
-local function lasts(o)
-  local load = o.load
-  return load ~= nil and (load.rate or load.concurrency) ~= nil
-end
-
--- The rate that lasts: that of arrivals, or, where they outrun the engines or come as answers leave, of the run's
--- middle.
-local function lasting_rate(r, o, s)
-  if o.load.concurrency or r.saturated then return s.completed / s.middle end
-  return s.span > 0 and (r.finished - 1) / s.span or math.huge
-end
-
 --- Why a run's rates, costs and percentiles are not those of a steady state; nil if they are.
----@param r table  the result, with `steadiness` of the core
----@param o table  checked arguments
+---@param r table  the result
+---@param s table  the core's steadiness
 ---@return string?
-function warnings.unsteady(r, o)
-  local s = r.steadiness
-  if not lasts(o) or r.finished == 0 then return nil end
+function warnings.unsteady(r, s)
   local function seconds(n) return units.format(n, "s", 3) end
-  if s.middle < TIMES * s.residence then
+  if not r.steady then
     return ("the run reaches no steady state: a request takes %s in the engine, and %s of the run's %s lie between "
       .. "ramp-up and drain; rates, costs and percentiles are not those of a load that lasts: %s"):format(
-      seconds(s.residence), s.middle > 0 and seconds(s.middle) or "none", seconds(r.duration), MORE)
+      seconds(s.residence), s.undisturbed > 0 and seconds(s.undisturbed) or "none", seconds(r.duration), MORE)
   end
-  local rate = lasting_rate(r, o, s)
-  if r.requests_per_second >= NEAR * rate then return nil end
-  return ("ramp-up and drain take part in the figures: the run finishes %.3g requests/s, and a load that lasts %.3g; "
-    .. "rates and costs are not those of a steady state: %s"):format(r.requests_per_second, rate, MORE)
+  return r.unsettled and ("percentiles have not settled within %d requests: half of them give others"):format(
+    r.finished + r.rejected)
 end
 
 -- Until drafts are priced, their time and memory are those of no draft, whatever makes them.
@@ -78,7 +57,8 @@ end
 --- All sentences about a result of tperf.serve. nil: there are none, and no runs of the engine were compared.
 ---@param decode table   the pool that decodes
 ---@param prefill table?
-function warnings.of(r, o, decode, prefill)
+---@param steadiness table  the core's
+function warnings.of(r, decode, prefill, steadiness)
   local held, list = decode.held, nil
   local function add(text)
     list = list or {}
@@ -88,7 +68,7 @@ function warnings.of(r, o, decode, prefill)
   add(of_drafts(decode.o.engine) or prefill and of_drafts(prefill.o.engine) or nil)
   for _, note in ipairs(held and warnings.of_model(held.model, decode.o) or {}) do add(note) end
   for _, note in ipairs(decode.warnings or {}) do add(note) end
-  add(warnings.unsteady(r, o))
+  add(warnings.unsteady(r, steadiness))
   return list and (list[1] or held and held.profile.spread) and list or nil
 end
 

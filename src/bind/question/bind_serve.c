@@ -267,12 +267,32 @@ static void set_quantiles(lua_State *L, const char *name, const tperf_serve_box 
     lua_setfield(L, -2, name);
 }
 
+static void set_latencies(lua_State *L, const tperf_serve_box *box, const tperf_quantiles *ttft,
+                          const tperf_quantiles *tpot, const tperf_quantiles *e2e) {
+    set_quantiles(L, "ttft", box, ttft, box->front_end);
+    set_quantiles(L, "tpot", box, tpot, 0);
+    set_quantiles(L, "e2e", box, e2e, box->front_end);
+}
+
+static void set_middle(lua_State *L, const tperf_serve_box *box, const tperf_serve_figures *f) {
+    lua_createtable(L, 0, 6);
+    set_integer(L, "finished", f->finished);
+    set_integer(L, "rejected", f->rejected);
+    set_integer(L, "good", f->good);
+    set_latencies(L, box, &f->ttft, &f->tpot, &f->e2e);
+    lua_setfield(L, -2, "middle");
+}
+
 static void set_steadiness(lua_State *L, const tperf_serve_box *box, const tperf_steadiness *s) {
-    lua_createtable(L, 0, 4);
+    lua_createtable(L, 0, 8);
     tperf_fields_set(L, "span", s->span / box->ticks_per_second);
     tperf_fields_set(L, "residence", s->residence / box->ticks_per_second);
+    tperf_fields_set(L, "ramp_up", s->ramp_up / box->ticks_per_second);
     tperf_fields_set(L, "middle", s->middle / box->ticks_per_second);
+    tperf_fields_set(L, "drain", s->drain / box->ticks_per_second);
+    tperf_fields_set(L, "undisturbed", s->undisturbed / box->ticks_per_second);
     tperf_fields_set(L, "completed", s->completed);
+    tperf_fields_set(L, "tokens", s->tokens);
     lua_setfield(L, -2, "steadiness");
 }
 
@@ -298,9 +318,8 @@ static void push_answer(lua_State *L, const tperf_serve_box *box,
     lua_pushboolean(L, summary->saturated && options->concurrency == 0);
     lua_setfield(L, -2, "saturated");
     set_steadiness(L, box, &summary->steadiness);
-    set_quantiles(L, "ttft", box, &summary->ttft, box->front_end);
-    set_quantiles(L, "tpot", box, &summary->tpot, 0);
-    set_quantiles(L, "e2e", box, &summary->e2e, box->front_end);
+    set_latencies(L, box, &summary->ttft, &summary->tpot, &summary->e2e);
+    set_middle(L, box, &summary->middle);
     set_kept(L, box, options);
 }
 

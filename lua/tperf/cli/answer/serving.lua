@@ -31,7 +31,9 @@ local step_columns = {
 local DETAILS = {
   { "throughput", "output tokens/s" }, { "requests_per_second", "requests/s" }, { "goodput", "good requests/s" },
   { "attainment", "part of requests that are good" }, { "utilization", "part of the time in steps" },
-  { "concurrency", "requests in the system" }, { "duration", "duration", "s" }, { "finished", "finished" },
+  { "concurrency", "requests in the system" }, { "ramp_up", "ramp-up", "s" },
+  { "drain", "drain", "s" }, { "whole.throughput", "output tokens/s, with both" },
+  { "whole.requests_per_second", "requests/s, with both" }, { "duration", "duration", "s" }, { "finished", "finished" },
   { "rejected", "rejected" }, { "preemptions", "preemptions" }, { "cache_hits", "part of prompts cached" },
   { "step_count", "steps" }, { "num_blocks", "blocks of the KV cache" },
   { "cache_tokens", "tokens of the KV cache" },
@@ -82,7 +84,7 @@ function answer.print(r)
   print()
   report.print(answer.details(r))
   warn(r.warnings)
-  if r.saturated then
+  if r.saturated and r.steady then
     io.stderr:write(("saturated: more requests come than the %.4g a second that are served; waits grow as long as the "
       .. "load lasts\n"):format(r.requests_per_second))
   end
@@ -157,7 +159,9 @@ function answer.deployments(values, found)
   if found.reason then error(found.reason, 0) end
   show(values, rows, values.pareto and front_columns or deployment_columns)
   warn(warnings.together(rows, values.pareto and "points" or "deployments"))
-  io.stderr:write(("%d kinds of engine tried%s\n"):format(found.candidates, values.pareto and ""
+  local left = found.tried < found.candidates and (" of %d: the others need over 1.5 times as many GPUs"):format(
+    found.candidates) or ""
+  io.stderr:write(("%d kinds of engine tried%s%s\n"):format(found.tried, left, values.pareto and ""
     or "; \"most req/s\": requests a second of one, with the ranks that share experts"))
 end
 

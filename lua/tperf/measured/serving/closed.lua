@@ -57,8 +57,9 @@ local function question_of(row, options, known)
   return known.cached(row) and math.type(prompt) and prompt > 1 and cached_prompts(question) or question
 end
 
--- Throughput is concurrency over E2E on both sides, by Little's law.
-local function compare(collect, about, row, r)
+-- Throughput is concurrency over E2E on both sides, by Little's law. Benchmarks report all their requests.
+local function compare(collect, about, row, answer)
+  local r = answer.whole or answer
   local ttft, tpot, n = read.positive(row.ttft_s), read.positive(row.tpot_s), read.positive(row.osl_mean)
   local measured = ttft and tpot and n and ttft + (n - 1) * tpot
   collect.add(about, "E2E", r.e2e.mean, measured)

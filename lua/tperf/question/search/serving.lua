@@ -9,15 +9,18 @@ local questions = require "tperf.question.ranks.questions"
 local refusal = require "tperf.base.refusal"
 local saturation = require "tperf.question.serve.saturation"
 local serve = require "tperf.question.serve"
+local steady = require "tperf.question.serve.steady"
 local strategies_of = require "tperf.question.search.strategies"
 local strategy = require "tperf.describe.strategy"
 local warnings = require "tperf.question.warnings"
 
 local search = {}
 
-local TOLERANCE <const> = 0.02 -- of the rate of one group of ranks, from which the number of groups is guessed
-local TOO_FEW <const> = 8 -- groups to try beyond the guess
-local CLOSED <const> = 4 -- requests per request in flight, for a point of the Pareto front
+-- Of the rate of one group of ranks, from which the number of groups is guessed: its precision, and the requests of a
+-- run that decides.
+local TOLERANCE <const>, EFFORT <const> = 0.05, 4000
+local SURE <const>, EACH <const> = 8000, 200 -- requests of a run that judges a fleet: in all, and for each group
+local TOO_MANY <const> = 1.5 -- times the best's GPUs: what needs as many is left out unless sizes are given
 
 local some = check.integer { min = 1, max = 1 << 20 }
 local function sizes(default)
@@ -90,6 +93,7 @@ end
 -- Sets the rate that one group serves; notes why it serves none. A larger max_num_seqs that changes nothing, because so
 -- many requests never run at once, is not a deployment of its own.
 local function take_rate(d, found, o, reasons, before)
+  reasons.able = reasons.able or found.rate > 0
   if found.rate == 0 then
     reasons[#reasons + 1] = found.reason
     return false
@@ -103,28 +107,29 @@ local function take_rate(d, found, o, reasons, before)
   return true
 end
 
--- The least number of groups that serve the rate: downwards from the guess while that holds, else upwards. Several
--- groups see a smoother load than one, and the last may have capacity to spare.
-local function size(d, q, o)
+-- The least number of groups that serve the rate, between one that does not and one that does: from the guess by steps
+-- that double, then by bisection. Several groups see a smoother load than one, and the last may have capacity to spare.
+-- most: groups beyond which the answer does not matter.
+local function size(d, q, o, most)
+  local low, high = 0, nil -- groups that do not serve the rate, and that do
   local function at(groups)
-    local asked = deployments.question(q, d, groups)
-    local r = d.ask(saturation.at(asked, o.rate, d.answer, math.max(o.count, 200 * groups)))
-    return saturation.holds(r) and r or nil
+    local asked, count = deployments.question(q, d, groups), math.max(o.count, EACH * groups)
+    local holds, r = saturation.judge(asked, o.rate, count, d.ask, SURE)
+    if holds then high, d.served = groups, r else low = groups end
+    return holds
   end
-  local groups = d.guess
-  local r = at(groups)
-  while r and groups > 1 do
-    local fewer = at(groups - 1)
-    if not fewer then break end
-    r, groups = fewer, groups - 1
+  local step, groups = 1, math.min(d.guess, most)
+  if at(groups) then
+    while high > 1 and low == 0 and at(math.max(high - step, 1)) do step = 2 * step end
+  else
+    while not high and low < most do
+      at(math.min(low + step, most))
+      step = 2 * step
+    end
   end
-  local last = groups + TOO_FEW
-  while not r and groups < last do
-    groups = groups + 1
-    r = at(groups)
-  end
-  if not r then return nil end
-  d.served, d.replicas, d.gpus = r, groups * d.of.ranks, groups * d.of.gpus
+  if not high then return nil end
+  while high - low > 1 do at((low + high) // 2) end
+  d.replicas, d.gpus = high * d.of.ranks, high * d.of.gpus
   return d
 end
 
@@ -149,21 +154,34 @@ local function better(q)
   end
 end
 
--- Sizes the deployments that may be among the best `top`, the most promising first.
+-- How many times the GPUs of the best deployment another may need: sizes that were asked for are compared.
+local function leeway(o, q)
+  for _, one in ipairs(q.strategies) do
+    for _, name in ipairs(one.strategy.axis_names) do
+      if o[name] then return math.huge end
+    end
+  end
+  return (o.attention_dp or o.pp[2]) and math.huge or TOO_MANY
+end
+
+-- What deployments need, the most promising first: those that may be among the best `top`.
 local function sized(list, q, o, tell)
   for _, d in ipairs(list) do d.gpus = d.guess * d.of.gpus end
   local found, order = {}, better(q)
   table.sort(list, order)
   for i, d in ipairs(list) do
-    table.sort(found, order)
-    local worst, one = found[o.top], d.of.gpus
-    if d.guess * one > o.gpus + one or worst and (d.guess - 1) * one > worst.gpus then goto continue end
-    tell(i, #list)
-    d = size(d, q, o)
-    if d and d.gpus <= o.gpus then found[#found + 1] = d end
-    ::continue::
+    local best, worst, one = found[1], found[o.top], d.of.gpus
+    local most = math.min(o.gpus, best and leeway(o, q) * best.gpus or o.gpus, worst and worst.gpus or o.gpus) // one
+    most = math.tointeger(most)
+    if most >= 1 and d.guess - 1 <= most then
+      tell(i, #list)
+      d = size(d, q, o, most)
+      if d then
+        found[#found + 1] = d
+        table.sort(found, order)
+      end
+    end
   end
-  table.sort(found, order)
   return found
 end
 
@@ -171,8 +189,14 @@ end
 
 local function point(d, one, concurrency, ask)
   local all = concurrency * d.of.ranks
-  one.load, one.count = { concurrency = all }, not one.requests and CLOSED * all or nil
-  local r = refusal.attempt(ask, one)
+  one.load = { concurrency = all }
+  local r = refusal.attempt(function()
+    if one.requests then return ask(one) end
+    return (steady.sized(function(count)
+      one.count = count
+      return ask(one)
+    end, all))
+  end)
   if not (r and r.tpot) then return nil end
   local p = { gpus = d.of.gpus, concurrency = all, per_user = 1 / r.tpot.mean, per_gpu = r.throughput_per_gpu,
     served = r }
@@ -217,6 +241,67 @@ local function most_common(reasons)
   return best
 end
 
+-- The deployments of each group of ranks, those of the fewest GPUs first: lists.
+local function by_group(list)
+  local of, ordered = {}, {}
+  for i, d in ipairs(list) do
+    if not of[d.of] then
+      of[d.of] = { at = i, gpus = d.of.gpus }
+      ordered[#ordered + 1] = of[d.of]
+    end
+    table.insert(of[d.of], d)
+  end
+  table.sort(ordered, function(a, b)
+    if a.gpus ~= b.gpus then return a.gpus < b.gpus end
+    return a.at < b.at
+  end)
+  return ordered
+end
+
+-- Finds the rates of deployments. near: a rate that each may be near to.
+local function rate(list, q, o, reasons, able, tell, near)
+  local asked = {}
+  for i, d in ipairs(list) do
+    d.ask = questions.prepared(serve.run)
+    asked[i] = { deployments.question(q, d, 1), TOLERANCE, o.count, { effort = EFFORT, near = near and near[i] },
+      here = d.ask }
+  end
+  local rates = pool.map("tperf.question.serve.saturation", "attempt", asked, function(done) tell(done, #list) end)
+  for i, found in ipairs(rates) do
+    if take_rate(list[i], found, o, reasons, able) then able[#able + 1] = list[i] end
+  end
+end
+
+-- The fewest GPUs that deployments need by their rates.
+local function fewest(list)
+  local least = math.huge
+  for _, d in ipairs(list) do least = math.min(least, d.guess * d.of.gpus) end
+  return least
+end
+
+-- The deployments whose groups serve some rate, with it. Of each group the first limits are looked at; then the others,
+-- where that rate says that the group may be among those that need the fewest GPUs. Groups that alone are too many GPUs
+-- are not looked at, once smaller ones suffice.
+local function rated(list, q, o, reasons, tell)
+  local groups, able, tried, at, times = by_group(list), {}, 0, 1, leeway(o, q)
+  while groups[at] and groups[at].gpus <= times * fewest(able) do
+    local wave, gpus = {}, groups[at].gpus
+    while groups[at] and groups[at].gpus == gpus do wave[#wave + 1], at = groups[at][1], at + 1 end
+    rate(wave, q, o, reasons, able, tell)
+    tried = tried + #wave
+  end
+  local others, near, most = {}, {}, times * fewest(able)
+  for i = 1, at - 1 do
+    local first = groups[i][1]
+    local promising = not first.guess or (first.guess - 1) * first.of.gpus <= most
+    for k = 2, promising and #groups[i] or 0 do
+      others[#others + 1], near[#others + 1] = groups[i][k], first.saturation_rate
+    end
+  end
+  rate(others, q, o, reasons, able, tell, near)
+  return able, tried + #others
+end
+
 --- The deployments that serve a rate within limits, fewest GPUs first. Searches the sizes of the strategy's axes, ranks
 --- that share experts, the engine's limits, and the number of replicas that the rate needs. The rate of one group of
 --- ranks is found by bisection (tperf.saturation), the number of groups by simulating them all behind the router.
@@ -239,33 +324,29 @@ end
 ---@return table deployments  best first: { strategy, its axes' sizes, pp, attention_dp = ranks of a group, replicas
 ---  = all ranks, gpus, max_num_seqs, max_num_batched_tokens, saturation_rate = of one group of ranks, served =
 ---  tperf.serve's result at the rate }; with
----  candidates  number tried
+---  candidates  number of kinds of engine
+---  tried       of which so many were simulated: without given sizes, those that need 1.5 times the GPUs of the best
+---              are left out
 ---  pareto      the Pareto front of tokens per second per user and per GPU, of closed-loop runs of one group: the same
 ---              fields with concurrency, per_user and per_gpu
 ---  warnings    sentences: what the deployments do not hold for
 ---  reason      why there are none
 function search.run(given)
   local o, q = read(given)
-  local list, reasons, able = deployments.all(o, q), {}, {}
+  local list, reasons = deployments.all(o, q), {}
   local tell = progress.start "tperf: sizing"
-  local asked = {}
-  for i, d in ipairs(o.rate and list or {}) do
-    d.ask = questions.prepared(serve.run)
-    asked[i] = { deployments.question(q, d, 1), TOLERANCE, o.count, here = d.ask }
-  end
-  local rates = pool.map("tperf.question.serve.saturation", "attempt", asked, function(done) tell(done, #list) end)
-  for i, found in ipairs(rates) do
-    if take_rate(list[i], found, o, reasons, able) then able[#able + 1] = list[i] end
-  end
+  local able, tried = {}, #list
+  if o.rate then able, tried = rated(list, q, o, reasons, tell) end
   local found = sized(able, q, o, tell)
   local best = table.move(found, 1, math.min(o.top, #found), 1, {})
   for _, d in ipairs(best) do d.guess, d.of, d.answer, d.ask = nil, nil, nil, nil end
-  best.candidates, best.warnings = #list, warnings.together(best, "deployments")
+  best.candidates, best.tried, best.warnings = #list, tried, warnings.together(best, "deployments")
   if o.pareto then best.pareto = front_of(deployments.all(o, q), q, tell) end
   tell()
   if o.rate and not best[1] then
     best.reason = #list == 0 and ("no sizes of %s are admitted within %d GPUs"):format(deployments.named(q), o.gpus)
-      or able[1] and ("%d GPU%s not enough"):format(o.gpus, o.gpus == 1 and " is" or "s are") or most_common(reasons)
+      or reasons.able and ("%d GPU%s not enough"):format(o.gpus, o.gpus == 1 and " is" or "s are")
+      or most_common(reasons)
   end
   return best
 end

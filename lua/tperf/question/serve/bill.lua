@@ -1,4 +1,4 @@
---- Memory, cost and energy of a simulated run: GPUs are paid for from the first arrival to the last token.
+--- Memory, cost and energy of a simulated run: GPUs are paid for as long as they serve at the run's rate.
 local bill = {}
 
 local HOUR <const>, MILLION <const> = 3600, 1e6
@@ -39,8 +39,8 @@ function bill.add(r, o, decode, prefill)
   if tokens == 0 then return end
   local rate = sum(price_of(decode, o), prefill and { price_of(prefill, o) })
   if rate then
-    local dollars = rate / HOUR * r.duration
-    r.cost = { generated = dollars / tokens * MILLION, total = dollars / (tokens + r.prompt_tokens) * MILLION }
+    local dollars = rate / HOUR / r.throughput -- of a token
+    r.cost = { generated = dollars * MILLION, total = dollars * tokens / (tokens + r.prompt_tokens) * MILLION }
   end
   local joules = sum(energy_of(decode, r.busy - r.prefill_busy), prefill and { energy_of(prefill, r.prefill_busy) })
   r.energy_per_token = joules and joules / tokens

@@ -5,6 +5,7 @@ local progress = require "tperf.base.progress"
 local questions = require "tperf.question.ranks.questions"
 local saturation = require "tperf.question.serve.saturation"
 local serve = require "tperf.question.serve"
+local steady = require "tperf.question.serve.steady"
 
 local curve = {}
 
@@ -13,7 +14,7 @@ local own = {
   points = check.integer { min = 2, max = 1000, default = 12 },
   count = check.integer { min = 100, max = 1 << 30, default = drawn.COUNT },
 }
-local CAPACITY <const> = 0.02 -- relative precision of the largest rate
+local CAPACITY <const>, EFFORT <const> = 0.02, 8000 -- relative precision of the largest rate; requests that decide
 
 -- Rates that become denser towards the largest, where latencies rise.
 local function spread(most, points)
@@ -26,7 +27,7 @@ end
 ---@param given table  as for tperf.serve, except that load gives only the spread of arrivals (process, cv, burst);
 ---  rates   requests a second; by default `points` rates up to the largest at which waits do not grow
 ---  points  number of rates (12)
----  count   minimum number of requests of a run (1,000); more if more arrive in 20 times a request's latency
+---  count   minimum number of requests of a run (1,000); more until it is steady
 ---@return table[] rows  { rate, served = tperf.serve's result }
 function curve.run(given)
   if type(given) ~= "table" then check.fail("tperf.load_curve needs a table, got %s", check.show(given)) end
@@ -38,12 +39,12 @@ function curve.run(given)
   saturation.check_load("tperf.load_curve", q.load, "'rates' says what comes")
   local tell = progress.start "tperf: simulating rate"
   local free, ask = saturation.without_limits(q), questions.prepared(serve.run)
-  local found = not o.rates and saturation.find(free, CAPACITY, o.count, tell, ask)
-  local answer = found and found.answer or saturation.lone(free, ask).e2e.mean
+  local found = not o.rates and saturation.find(free, CAPACITY, o.count, tell, ask, { effort = EFFORT })
   local list = {}
   for i, rate in ipairs(o.rates or spread(found.rate, o.points)) do
     tell(i, o.rates and #o.rates or o.points)
-    list[i] = { rate = rate, served = ask(saturation.at(q, rate, answer, o.count)) }
+    list[i] = { rate = rate, served = q.requests and ask(saturation.at(q, rate))
+      or steady.sized(function(count) return ask(saturation.at(q, rate, count)) end, o.count) }
   end
   tell()
   return list

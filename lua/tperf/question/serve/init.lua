@@ -8,6 +8,7 @@ local pool = require "tperf.question.serve.pool"
 local strategy = require "tperf.describe.strategy"
 local trace = require "tperf.question.serve.trace"
 local questions = require "tperf.question.ranks.questions"
+local steady = require "tperf.question.serve.steady"
 local warnings = require "tperf.question.warnings"
 
 local serve = {}
@@ -48,7 +49,8 @@ local serve = {}
 ---@field free_blocks? integer absent if blocks are unlimited
 
 ---@class tperf.served the result of a simulation
----@field throughput number output tokens a second, from the first arrival to the last token
+---@field throughput number output tokens a second: of a load that lasts, in the steady middle of the run; else, as all
+---  rates, costs and latencies, from the first arrival to the last token
 ---@field requests_per_second number
 ---@field ttft? tperf.latency from arrival to the first token; absent without any, as are the next two
 ---@field tpot? tperf.latency mean time per output token after the first, of requests with two and more
@@ -59,9 +61,14 @@ local serve = {}
 ---@field utilization number part of the time that engines are in a step (of the decode pool)
 ---@field concurrency number mean requests in the system
 ---@field saturated boolean requests arrive faster than they are served: waits grow with the length of the load
----@field steady boolean whether rates, costs and percentiles are those of a steady state: the run is several times as
----  long as a request takes, and ramp-up and drain are a small part of it; true of lists with arrivals and of stages,
----  which are answered as they are
+---@field steady boolean whether rates, costs and latencies are those of a steady state, without ramp-up and drain: the
+---  rest of the run is several times as long as a request takes; true of lists with arrivals and of stages, which are
+---  answered as they are
+---@field ramp_up? number seconds from the first arrival until the engines are as full as ever, of a load that lasts
+---@field drain? number seconds from the last request's first token to the last token, likewise
+---@field whole? { throughput: number, requests_per_second: number, ttft: tperf.latency?, tpot: tperf.latency?, e2e:
+---  tperf.latency?, goodput: number?, attainment: number? } of the whole run, ramp-up and drain included, as benchmarks
+---  report them; present if the figures above are those of its middle
 ---@field preemptions integer
 ---@field cache_hits number part of the prompt tokens found in the prefix cache
 ---@field duration number seconds, from the first arrival to the last token
@@ -144,7 +151,7 @@ local function pools_of(r, decode, prefill, time, latency, per_token)
   return pools
 end
 
--- Adds the rates and ratios that follow from the core's counts.
+-- Adds the rates and ratios that follow from the core's counts; returns its steadiness.
 local function complete(r, o, decode, prefill, latency, per_token)
   local time = r.duration > 0 and r.duration or math.huge
   r.throughput = r.output_tokens / time
@@ -152,16 +159,17 @@ local function complete(r, o, decode, prefill, latency, per_token)
   r.gpus = decode.gpus + (prefill and prefill.gpus or 0)
   if prefill then r.pools = pools_of(r, decode, prefill, time, latency, per_token) end
   r.utilization = utilization(decode, r.busy - r.prefill_busy, time)
-  r.concurrency = r.e2e and r.e2e.mean * r.finished / time or 0
   r.cache_hits = r.prompt_tokens > 0 and r.cached_tokens / r.prompt_tokens or 0
   if o.slo then
     r.goodput = r.good / time
     r.attainment = r.good / (r.finished + r.rejected)
-    r.slo_met = r.attainment >= o.slo.quantile
   end
+  local steadiness = steady.settle(r, o)
+  r.concurrency = r.e2e and r.e2e.mean * r.requests_per_second or 0
+  if o.slo then r.slo_met = r.attainment >= o.slo.quantile end
   bill.add(r, o, decode, prefill)
   r.good, r.busy, r.prefill_busy = nil, nil, nil
-  return r
+  return steadiness
 end
 
 -- As serve.run. kept: what a prepared question keeps.
@@ -170,10 +178,15 @@ local function ask(given, kept)
   local decode, prefill = pool.of(o, kept)
   local latency, per_token = 0, 0
   if prefill then latency, per_token = pool.transfer(o, decode, prefill) end
-  local requests = listed(o)
-  local drawn = load.of(o, requests and rawlen(requests))
-  local r = core.serve(settings_of(o, latency, per_token), decode.core, prefill and prefill.core, requests, drawn)
-  complete(r, o, decode, prefill, latency, per_token)
+  local requests, steadiness = listed(o), nil
+  local settings, listed_count = settings_of(o, latency, per_token), requests and rawlen(requests)
+  local function run(count)
+    local r = core.serve(settings, decode.core, prefill and prefill.core, requests, load.of(o, listed_count, count))
+    steadiness = complete(r, o, decode, prefill, latency, per_token)
+    return r
+  end
+  local free = not requests and not o.count and steady.lasts(o)
+  local r = free and steady.sized(run, nil, true) or run(o.count)
   local engine = decode.o.engine
   r.num_blocks, r.max_num_seqs = engine.num_blocks, engine.seats or engine.max_num_seqs
   local groups = engine.groups
@@ -183,8 +196,8 @@ local function ask(given, kept)
   if held then placement.tell(r, held.placed, held.strategy) end
   local spread = held and held.profile.spread
   if spread and r.tpot then r.interval = { low = r.tpot.mean * spread[1], high = r.tpot.mean * spread[2] } end
-  r.steady, r.warnings = warnings.unsteady(r, o) == nil, warnings.of(r, o, decode, prefill)
-  r.steadiness = nil
+  r.warnings = warnings.of(r, decode, prefill, steadiness)
+  r.unsettled = nil
   return r
 end
 

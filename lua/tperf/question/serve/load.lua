@@ -4,7 +4,7 @@ local math = math
 
 local load = {}
 
-load.COUNT = 1000 -- requests of a run that are drawn if not said otherwise
+load.COUNT = 1000 -- the fewest requests of a run if not said otherwise
 
 local LONGEST <const> = 1 << 29 -- tokens, as in tperf/serve.h
 local MOST <const> = (1 << 31) - 2 -- requests
@@ -152,8 +152,8 @@ local function total(stages)
   return n
 end
 
--- The number of requests to draw; nil if they are listed, or if stages decide it.
-local function count_of(o)
+-- The number of requests to draw; nil if they are listed, or if stages decide it. usual: if nothing is said of it.
+local function count_of(o, usual)
   if o.requests then
     for _, name in ipairs { "count", "prompt", "output", "prefix" } do
       if o[name] then check.fail("tperf.serve: '%s' does not go with 'requests'", name) end
@@ -170,14 +170,15 @@ local function count_of(o)
     if o.count then check.fail "tperf.serve: 'count' does not go with 'load.stages', which say how many come" end
     return nil
   end
-  return o.count or load.COUNT
+  return o.count or usual or load.COUNT
 end
 
 --- The draw settings for the core: nil if everything is given.
 ---@param o table  checked arguments of tperf.serve
 ---@param listed integer?  number of requests given
-function load.of(o, listed)
-  local given, count = o.load or {}, count_of(o)
+---@param usual integer?   how many to draw if the arguments do not say it
+function load.of(o, listed, usual)
+  local given, count = o.load or {}, count_of(o, usual)
   if given.concurrency then
     refuse(given, { "rate", "stages", "process", "cv", "burst" }, "concurrency: requests then come as answers leave")
   elseif given.think then

@@ -5,13 +5,19 @@ local progress = require "tperf.base.progress"
 local questions = require "tperf.question.ranks.questions"
 local refusal = require "tperf.base.refusal"
 local serve = require "tperf.question.serve"
+local steady = require "tperf.question.serve.steady"
 local units = require "tperf.base.units"
 
 local saturation = {}
 
 local LONE <const> = 200 -- requests, one at a time
-local TIMES <const> = 20 -- a run is at least this many times as long as a request takes
 local DOUBLINGS <const>, HALVINGS <const> = 40, 7 -- of the rate of one request at a time
+local MOST <const> = 1 << 16 -- requests of a run that decides
+-- How sure a verdict is: so many standard deviations of the part of requests that keep limits, if as many requests
+-- share a fate as queue together.
+local SURE <const>, TOGETHER <const> = 2, 4
+local EFFORT <const>, CONFIRM <const> = 16000, 50000 -- requests that judge a rate near the largest; and that rate
+local COARSE <const> = 0.1 -- of the largest rate: runs of `count` requests judge rates that are further away
 
 local own = {
   tolerance = check.number { min = 1e-4, max = 0.5, default = 0.01 },
@@ -54,19 +60,56 @@ function saturation.without_limits(q)
 end
 
 --- Whether a run keeps its limits; without limits, whether it keeps up with the arrivals.
-function saturation.holds(r) return not r.saturated and (r.slo_met == nil or r.slo_met) end
+function saturation.holds(r) return r.steady and not r.saturated and (r.slo_met == nil or r.slo_met) end
 
---- A question to tperf.serve at a given rate, long enough for queues to settle.
----@param q table       the question, whose load gives the spread of arrivals
----@param rate number   requests a second
----@param answer number seconds that a lone request takes
----@param count integer minimum number of requests
-function saturation.at(q, rate, answer, count)
+--- A question to tperf.serve at a given rate.
+---@param q table        the question, whose load gives the spread of arrivals
+---@param rate number    requests a second
+---@param count integer? of requests; none of a list of requests
+function saturation.at(q, rate, count)
   local one, load = copy(q), copy(q.load or {})
   load.rate = rate
   one.load = load
-  if not q.requests then one.count = math.max(count, math.ceil(TIMES * rate * answer)) end
+  if not q.requests then one.count = count end
   return one
+end
+
+-- Whether a run of so many requests shows that a rate holds, or that it does not; nil: a longer one is needed. Limits
+-- that are missed while the engines still fill up will be missed once they are full; but near the largest rate a run of
+-- few requests may keep them and a longer one not. Waits may grow by chance in one run, but not in a longer one, too.
+-- least: the part to keep them; grew: so they did in the run before.
+local function verdict(r, count, effort, least, grew)
+  local doubt = SURE * math.sqrt(least * (1 - least) * TOGETHER / count) + 1 / count
+  if r.attainment and r.attainment < least - doubt then return false end
+  if not r.steady then return nil end
+  if r.saturated and grew then return false end
+  if count < effort then return nil end
+  return saturation.holds(r)
+end
+
+--- Whether a rate holds: runs of more and more requests, until one is steady and decides.
+---@param q table          as for saturation.at
+---@param rate number
+---@param count integer    of requests, at least
+---@param ask function     tperf.serve, prepared
+---@param effort integer?  requests of a run that decides where chance could
+---@return boolean holds
+---@return table r  the last run
+---@return integer runs
+function saturation.judge(q, rate, count, ask, effort)
+  effort = math.max(effort or EFFORT, count)
+  local least, runs, grew = q.slo and q.slo.quantile or 0.99, 0, false
+  while true do
+    local r = ask(saturation.at(q, rate, count))
+    runs = runs + 1
+    local holds = verdict(r, count, effort, least, grew)
+    grew = r.saturated
+    if q.requests or count >= MOST or holds ~= nil then
+      if holds == nil then holds = saturation.holds(r) end
+      return holds, r, runs
+    end
+    count = steady.more(r, count, MOST)
+  end
 end
 
 --- The result for requests served one at a time.
@@ -88,51 +131,106 @@ local function too_slow(when, r)
     table.concat(parts, ", "))
 end
 
---- Bisects between a rate that holds and one that does not.
+-- Rates are tried on a grid: number k is `one` x (1 + tolerance)^k, so that an answer does not depend on where a search
+-- begins. Below: the numbers between which the largest rate lies, with steps that double up to `most`; low nil: none
+-- holds down to `least`.
+local function bracket(try, at, step, most, least)
+  local low, high, best, last
+  for _ = 0, DOUBLINGS do
+    local holds
+    holds, last = try(at)
+    if holds then low, best = at, last else high = at end
+    if high and (low or at <= least) then break end
+    at = high and at - step or at + step
+    step = math.min(2 * step, most)
+  end
+  return low, high, best, last
+end
+
+-- Narrows numbers of rates of which the first holds and the second does not until they are `apart`.
+local function narrow(try, low, high, best, apart)
+  while high and high - low > apart do
+    local middle = (low + high) // 2
+    local holds, r = try(middle)
+    if holds then low, best = middle, r else high = middle end
+  end
+  return low, high, best
+end
+
+-- The first number from `low` down, in steps, that holds: a shorter run may have been wrong about it.
+local function confirmed(try, low, high, step, least)
+  while low >= least do
+    local holds, r = try(low)
+    if holds then return low, high, r end
+    low, high = low - step, low
+  end
+end
+
+--- Bisects between a rate that holds and one that does not: with short runs first, then with ones that decide.
 ---@param q table          a question to tperf.serve; load without a rate
 ---@param tolerance number part of the rate
 ---@param count integer
 ---@param tell function?   called after each run
 ---@param ask? function     tperf.serve, prepared
+---@param more? { effort: integer?, near: number? } requests of a run that decides; a rate that may be near
 ---@return table result  of tperf.saturation
-function saturation.find(q, tolerance, count, tell, ask)
+function saturation.find(q, tolerance, count, tell, ask, more)
+  local effort, near = more and more.effort or EFFORT, more and more.near
   ask = ask or questions.prepared(serve.run)
   local lone, runs = saturation.lone(q, ask), 1
   if lone.slo_met == false then
     return { rate = 0, runs = 1, reason = too_slow("one after the other,", lone) }
   end
   if not lone.e2e then return { rate = 0, runs = 1, reason = "every request is rejected" } end
-  local low, best, high, last = 0, lone, nil, nil
-  local function try(rate)
-    last = ask(saturation.at(q, rate, lone.e2e.mean, count))
-    runs = runs + 1
-    if tell then tell(runs) end
-    if saturation.holds(last) then low, best = rate, last else high = rate end
-    return low > 0 and high
+  local one = (q.replicas or 1) / lone.e2e.mean
+  local function number(times) return math.tointeger(math.log(times) / math.log(1 + tolerance) // 1) end
+  local function rate(k) return one * (1 + tolerance) ^ k end
+  local function trying(requests, question)
+    return function(k)
+      local holds, r, made = saturation.judge(question or q, rate(k), count, ask, requests)
+      runs = runs + made
+      if tell then tell(runs) end
+      return holds, r
+    end
   end
-  local rate, tries = (q.replicas or 1) / lone.e2e.mean, 0
-  while not try(rate) and tries < (high and HALVINGS or DOUBLINGS) do
-    rate, tries = high and rate / 2 or rate * 2, tries + 1
+  local quick, coarse, double = trying(count), math.max(number(1 + COARSE), 1), number(2)
+  local least = -HALVINGS * double
+  local first, step = near and number(near / one) or 0, near and coarse or double
+  local low, high, best, last = bracket(quick, first, step, double, least)
+  local tried = high
+  if low then
+    low = narrow(quick, low, high, best, coarse)
+    local try = trying(effort) -- of both ends: short runs may have been wrong
+    low, high, best = bracket(try, low, coarse, coarse, least)
+    if low then low, high, best = narrow(try, low, high, best, 1) end
+    if low and not more then
+      local others = copy(q) -- draws that the rate was not chosen by
+      others.seed = (q.seed or 1) + 1
+      low, high, best = confirmed(trying(CONFIRM, others), low, high, 1, least)
+    end
   end
-  if low == 0 then return { rate = 0, runs = runs, reason = too_slow(
-    ("even at %.3g requests/s"):format(high), last) } end
-  while high and high / low > 1 + tolerance do try((low + high) / 2) end
-  return { rate = low, above = high, served = best, runs = runs, answer = lone.e2e.mean, warnings = best.warnings }
+  if not low then
+    return { rate = 0, runs = runs, reason = too_slow(("even at %.3g requests/s"):format(rate(tried)), last) }
+  end
+  return { rate = rate(low), above = high and rate(high), served = best, runs = runs, answer = lone.e2e.mean,
+    warnings = best.warnings }
 end
 
 --- saturation.find's result as plain data: { rate, answer, reason }; the reason may be that of a refusal.
 ---@param ask? function  tperf.serve, prepared
-function saturation.attempt(q, tolerance, count, ask)
-  local found, why = refusal.attempt(saturation.find, q, tolerance, count, nil, ask)
+---@param more table  of saturation.find
+function saturation.attempt(q, tolerance, count, more, ask)
+  local found, why = refusal.attempt(saturation.find, q, tolerance, count, nil, ask, more)
   return found and { rate = found.rate, answer = found.answer, reason = found.reason } or { rate = 0, reason = why }
 end
 
 --- The largest rate, in requests a second, at which a deployment keeps its limits: a run holds if at least
 --- slo.quantile of the requests keep all of them and waits do not grow with the run's length. Bisects over runs that
---- draw the same requests, on the assumption that every rate below one that holds also holds.
+--- draw the same requests, on the assumption that every rate below one that holds also holds; a run of 50,000 other
+--- requests confirms the rate, or the next lower one.
 ---@param given table  as for tperf.serve, except that load gives only the spread of arrivals (process, cv, burst);
 ---  tolerance  relative precision of the rate (0.01)
----  count      minimum number of requests of a run (1,000); more if more arrive in 20 times a request's latency
+---  count      minimum number of requests of a run (1,000); more until it is steady and chance does not decide
 ---@return table result { rate, above = the smallest rate tried that does not hold, served = tperf.serve's result at
 ---  rate, runs = simulations made, answer = seconds that a lone request takes, warnings = served's, reason = why rate
 ---  is 0 }
