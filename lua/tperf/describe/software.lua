@@ -18,8 +18,21 @@ local interval = check.list(factor(1e-3, 1e3), { min = 2, max = 2, optional = tr
 local seconds = check.number { min = 0, max = 10, unit = "s", default = 0 }
 local bytes = check.number { min = 0, max = 1e12, unit = "bytes", default = 0 }
 
+-- What an engine takes where its command says nothing, by device: the first row that holds. systems: parts of systems'
+-- names; below: of memory that a program sees. graph_tokens: of the largest CUDA graph; graph_tokens_few: of engines of
+-- less than 4 GPUs.
+local limit = check.record_of {
+  systems = check.list(check.string(), { optional = true }),
+  below = check.number { above = 0, max = 1e15, unit = "bytes", optional = true },
+  max_num_seqs = check.integer { min = 1, max = 1 << 30, optional = true },
+  max_num_batched_tokens = check.integer { min = 1, max = 1 << 30, optional = true },
+  graph_tokens = check.integer { min = 0, max = 1 << 20, optional = true },
+  graph_tokens_few = check.integer { min = 0, max = 1 << 20, optional = true },
+}
+
 -- A serving engine's settings and costs besides its kernels: docs/serving.md.
 local engine = {
+  limits = check.list(limit, { default = {} }),
   release = check.string(),
   scheduler = check.choice { schedulers.names },
   async_scheduling = check.boolean { default = true },
@@ -182,7 +195,10 @@ end
 ---  moe_dispatcher, overlap_tp   what the stack does where a run does not say, as tperf.train has them; likewise
 ---  overlap_moe_a2a, delay_wgrad, overlap_grad_reduce, overlap_param_gather   switches of what it overlaps
 ---  overlap_shared_experts, overlap_param_gather_with_optimizer_step, overlap_p2p   three more
----  engine         of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm",
+---  engine         of what serves requests (tperf.serve): { release, limits = { { systems = parts of names, below =
+---                 bytes of memory, max_num_seqs, max_num_batched_tokens, graph_tokens, graph_tokens_few (of engines
+---                 of less than 4 GPUs) }, … } (what it takes by device where its command says nothing: the first row
+---                 that holds), scheduler = "vllm", "sglang" or "tensorrt-llm",
 ---                 async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token
 ---                 (seconds), sampler = "sort" or "fused", sampler_entry (seconds), compiled (true: a compiler fuses
 ---                 pointwise ops between kernels), prefill_graphs (whether CUDA graphs cover prompts), delta =

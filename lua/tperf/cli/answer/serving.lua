@@ -43,6 +43,14 @@ local DETAILS = {
   { "interval.low", "tpot of nine tenths of runs, from", "s" }, { "interval.high", "to", "s" },
 }
 
+-- What the engine took where the question says nothing: in tables and JSON; a row of CSV does not tell it apart.
+local DEFAULTS = {
+  { "defaults.max_num_seqs", "default: max_num_seqs" },
+  { "defaults.max_num_batched_tokens", "default: max_num_batched_tokens" },
+  { "defaults.max_cudagraph_capture_size", "default: max_cudagraph_capture_size" },
+  { "defaults.memory_utilization", "default: part of the memory" },
+}
+
 local detail_columns = {
   { key = "item" },
   { title = "value", align = "right", key = function(row) return format.number(row.value, row.unit) end },
@@ -64,9 +72,11 @@ end
 --- One row per other figure, and the columns.
 function answer.details(r)
   local rows = {}
-  for _, detail in ipairs(DETAILS) do
-    local value = at(r, detail[1])
-    if value ~= nil then rows[#rows + 1] = { item = detail[2], value = value, unit = detail[3] } end
+  for _, list in ipairs { DETAILS, DEFAULTS } do
+    for _, detail in ipairs(list) do
+      local value = at(r, detail[1])
+      if value ~= nil then rows[#rows + 1] = { item = detail[2], value = value, unit = detail[3] } end
+    end
   end
   return rows, detail_columns
 end

@@ -193,7 +193,10 @@ function engines.launched(row, c, origin)
   if origin == "NVIDIA" and read.count(row.isl) then return by_rule(row, c) end
   local script = origin == "InferenceX" and SCRIPTS[row.engine]
   if script then return script(row, c) end
-  return { max_num_seqs = 1024 }
+  return engines.unknown()
 end
+
+--- Settings where a table says none: enough for its batches.
+function engines.unknown() return { max_num_seqs = 1024, max_num_batched_tokens = 8192 } end
 
 return engines

@@ -54,7 +54,7 @@ local function question_of(row, options)
   local software, tp = options.software or engines.profile(row), read.count(row.tp) or read.count(row.gpus) or 1
   return { model = about.model, system = about.system, tp = tp, pp = read.count(row.pp), software = software,
     weight_dtype = about.stored, compute_dtype = about.products, kv_dtype = kv,
-    load = { concurrency = batch }, count = batch, prompt = prompt, output = output,
+    load = { concurrency = batch }, count = batch, prompt = prompt, output = output, engine = engines.unknown(),
     host = engines.behind_front_end(software, tp > 1), keep = "requests",
     rules = options.rules }
 end

@@ -1,6 +1,7 @@
 --- The serving engine: a profile of software/ and the times that its host adds. docs/serving.md.
 local check = require "tperf.base.check"
 local catalogue = require "tperf.base.catalogue"
+local visible_memory = require "tperf.describe.machine.visible_memory"
 local software = require "tperf.base.catalogue".shared(require "tperf.describe.software")
 
 local engine = { USUAL = "vllm" }
@@ -48,6 +49,46 @@ function engine.host(profile, given, several)
   for _, name in ipairs(HOST) do times[name] = profile.engine[name] end
   if several then times.step = times.step + profile.engine.step_parallel end
   return times
+end
+
+local ALWAYS <const> = { max_num_seqs = 1024, max_num_batched_tokens = 8192 } -- where no profile says more
+local FEW <const> = 4 -- GPUs of an engine, below which some take smaller graphs
+
+-- Whether a row of a profile's limits is of a system.
+local function holds(row, system)
+  local named = not row.systems
+  for _, part in ipairs(row.systems or {}) do named = named or system.name:find(part, 1, true) ~= nil end
+  return named and (not row.below or visible_memory(system) < row.below)
+end
+
+-- What the engine takes on a system where its command says nothing.
+local function limits_of(profile, system)
+  for _, row in ipairs(profile.engine.limits) do
+    if holds(row, system) then return row end
+  end
+  return {}
+end
+
+--- Sets the limits of an engine that its command leaves open.
+---@param settings table  the checked settings of an engine
+---@param profile table?  nil: step times are given
+---@param system table?
+---@param gpus integer?   of an engine
+---@return table taken  those that were set, by name
+function engine.fill(settings, profile, system, gpus)
+  local row, taken = profile and limits_of(profile, system) or {}, {}
+  for name, usual in pairs(ALWAYS) do
+    if settings[name] == nil then
+      settings[name] = row[name] or usual
+      taken[name] = settings[name]
+    end
+  end
+  local graph = gpus and gpus < FEW and row.graph_tokens_few or row.graph_tokens
+  if graph and settings.max_cudagraph_capture_size == nil then
+    settings.max_cudagraph_capture_size = math.min(graph, 2 * settings.max_num_seqs)
+    taken.max_cudagraph_capture_size = settings.max_cudagraph_capture_size
+  end
+  return taken
 end
 
 -- Tokens of a step for which vLLM's tuned configurations of experts in Triton give a tile; others take the nearest.

@@ -83,6 +83,9 @@ local serve = {}
 ---@field cache_tokens? integer tokens in these blocks, if every group of layers kept all of them, as vLLM logs it
 ---@field max_num_seqs integer most requests that a rank runs at once: the engine's, or fewer if there is no room for
 ---  the states of so many; of the decode pool
+---@field defaults? { max_num_seqs: integer?, max_num_batched_tokens: integer?, max_cudagraph_capture_size: integer?,
+---  memory_utilization: number? } what the engine takes on this device where the question says nothing; of the decode
+---  pool
 ---@field gpus integer
 ---@field placement? "stack"|"best" how GPUs are placed: in the engine's order of ranks, or as is fastest
 ---@field rank_order? string of "stack": axes from neighbours to distant GPUs; of the decode pool
@@ -193,6 +196,7 @@ local function ask(given, kept)
   r.cache_tokens = r.num_blocks
     and r.num_blocks // (groups and groups.count or 1) * (groups and groups.least or engine.block_size)
   local held = decode.held
+  r.defaults = held and next(decode.o.taken) and decode.o.taken or nil
   if held then placement.tell(r, held.placed, held.strategy) end
   local spread = held and held.profile.spread
   if spread and r.tpot then r.interval = { low = r.tpot.mean * spread[1], high = r.tpot.mean * spread[2] } end

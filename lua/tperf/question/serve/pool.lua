@@ -4,6 +4,7 @@ local arguments = require "tperf.question.serving_arguments"
 local check = require "tperf.base.check"
 local axes = require "tperf.describe.strategy.axes"
 local core = require "tperf.core"
+local engines = require "tperf.question.serve.engine"
 local estimate = require "tperf.describe.estimate"
 local priced = require "tperf.question.serve.priced"
 local problem = require "tperf.question.problem"
@@ -172,7 +173,7 @@ end
 -- A pool: its checked arguments, the core's form and, with a model, its memory.
 local function made(o)
   local p, held = divided(o), nil
-  if not o.step_time then o.steps, held = priced.steps(p, o) end
+  if o.step_time then engines.fill(o.engine) else o.steps, held = priced.steps(p, o) end
   check_engine(o.engine)
   return {
     o = o, core = encode(o), held = held, gpus = o.rank_gpus * o.ranks * o.replicas, strategy = p.strategy,

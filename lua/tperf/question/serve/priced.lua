@@ -96,6 +96,8 @@ end
 ---@return table held  token = bytes of a cached token on a GPU, memory, system, model, rules, the engine's profile
 function priced.steps(p, o)
   local profile, engine = p.profile, o.engine
+  o.taken = engines.fill(engine, profile, p.system, o.rank_gpus)
+  if not o.memory_utilization then o.taken.memory_utilization = profile.engine.memory_utilization end
   o.host = engines.host(profile, o.host, o.rank_gpus * o.ranks > 1)
   o.sampler = o.sampling ~= "none" and o.sampling or nil
   if o.sampler == "top_p" and profile.engine.sampler == "fused" then o.sampler = "top_p_fused" end

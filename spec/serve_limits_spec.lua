@@ -1,0 +1,48 @@
+-- What engines take where their command says nothing, by device: the values are those of the releases' own code, which
+-- software/*.yaml names.
+local tperf = require "tperf"
+
+local function taken(system, software, more)
+  local q = { model = "llama-3.1-8b", system = system, software = software, load = { concurrency = 1 }, count = 2,
+    prompt = 10, output = 2 }
+  for name, value in pairs(more or {}) do q[name] = value end
+  return tperf.serve(q).defaults
+end
+
+describe("an engine's defaults", function()
+  it("are vLLM's 256 requests and 2,048 tokens below 70 GiB, on an A100 and a GB10, and 1,024 and 8,192 else", function()
+    for system, limits in pairs { l4 = { 256, 2048 }, ["l40s"] = { 256, 2048 }, ["a100-sxm-80gb"] = { 256, 2048 },
+      gb10 = { 256, 2048 }, ["h100-sxm"] = { 1024, 8192 }, ["b200-sxm"] = { 1024, 8192 }, mi300x = { 1024, 8192 } } do
+      for _, release in ipairs { "vllm-0.11", "vllm-0.15" } do
+        local d = taken(system, release)
+        assert.same(limits, { d.max_num_seqs, d.max_num_batched_tokens }, system)
+      end
+    end
+  end)
+
+  it("are SGLang's chunks and graphs by memory and GPUs", function()
+    for system, limits in pairs { l4 = { 2048, 24 }, l40s = { 4096, 32 }, ["h100-sxm"] = { 8192, 256 },
+      ["h200-sxm"] = { 8192, 256 }, ["b200-sxm"] = { 16384, 512 } } do
+      local d = taken(system, "sglang")
+      assert.same(limits, { d.max_num_batched_tokens, d.max_cudagraph_capture_size }, system)
+    end
+    assert.equal(512, taken("h100-sxm", "sglang", { tp = 4 }).max_cudagraph_capture_size)
+    assert.equal(80, taken("l4", "sglang", { tp = 4 }).max_cudagraph_capture_size)
+  end)
+
+  it("are only what the question leaves open, and change the answer", function()
+    local d = taken("l4", nil, { engine = { max_num_seqs = 64 }, memory_utilization = 0.9 })
+    assert.same({ max_num_batched_tokens = 2048 }, d)
+    local function blocks(seqs)
+      return tperf.serve { model = "llama-3.1-8b", system = "l4", load = { concurrency = 1 }, count = 2, prompt = 10,
+        output = 2, engine = { max_num_seqs = seqs } }.num_blocks
+    end
+    assert.equal(blocks(256), blocks(nil))
+    assert.truthy(blocks(1024) < blocks(256))
+  end)
+
+  it("are 1,024 and 8,192 with step times", function()
+    local q = { step_time = { fixed = 1e-3 }, load = { concurrency = 2000 }, count = 4000, prompt = 1, output = 10 }
+    assert.equal(1024, tperf.serve(q).max_num_seqs)
+  end)
+end)
