@@ -10,7 +10,7 @@ local function taken(system, software, more)
 end
 
 describe("an engine's defaults", function()
-  it("are vLLM's 256 requests and 2,048 tokens below 70 GiB, on an A100 and a GB10, and 1,024 and 8,192 else", function()
+  it("are vLLM's 256 requests and 2,048 tokens below 70 GiB, on an A100 and a GB10; else 1,024 and 8,192", function()
     for system, limits in pairs { l4 = { 256, 2048 }, ["l40s"] = { 256, 2048 }, ["a100-sxm-80gb"] = { 256, 2048 },
       gb10 = { 256, 2048 }, ["h100-sxm"] = { 1024, 8192 }, ["b200-sxm"] = { 1024, 8192 }, mi300x = { 1024, 8192 } } do
       for _, release in ipairs { "vllm-0.11", "vllm-0.15" } do
@@ -44,5 +44,24 @@ describe("an engine's defaults", function()
   it("are 1,024 and 8,192 with step times", function()
     local q = { step_time = { fixed = 1e-3 }, load = { concurrency = 2000 }, count = 4000, prompt = 1, output = 10 }
     assert.equal(1024, tperf.serve(q).max_num_seqs)
+  end)
+end)
+
+describe("kernels of experts", function()
+  local function tpot(model, software, experts, system)
+    return tperf.serve { model = model, system = system or "b200-sxm", tp = 8, software = software, experts = experts,
+      requests = { { arrival = 0, prompt = 64, output = 16 } } }.tpot.mean
+  end
+
+  it("are Triton's in 16 bits in SGLang's earlier releases, and of families for which none are chosen", function()
+    -- sglang/srt/server_args.py of 0.5.6 and 0.5.8, _handle_model_specific_adjustments
+    assert.equal(tpot("qwen3-235b-a22b", "sglang-0.5", "portable"), tpot("qwen3-235b-a22b", "sglang-0.5"))
+    assert.equal(tpot("qwen3-235b-a22b", "sglang-0.5.10", "fused"), tpot("qwen3-235b-a22b", "sglang-0.5.10"))
+    for _, software in ipairs { "sglang-0.5", "sglang-0.5.10" } do
+      assert.equal(tpot("glm-4.6", software, "portable"), tpot("glm-4.6", software))
+      assert.equal(tpot("minimax-m2", software, "portable"), tpot("minimax-m2", software))
+      assert.equal(tpot("deepseek-v3", software, "fused"), tpot("deepseek-v3", software))
+    end
+    assert.truthy(tpot("glm-4.6", "sglang-0.5", "portable") > 1.3 * tpot("glm-4.6", "sglang-0.5", "fused"))
   end)
 end)

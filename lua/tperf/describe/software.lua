@@ -53,6 +53,9 @@ local engine = {
   fused_experts = check.list(check.choice { { "bf16", "fp8", "fp4" } }, { default = {} }),
   -- And those in which they run in kernels that are not made for the GPU's generation (`portable_experts`).
   portable_experts = check.list(check.choice { { "bf16", "fp8", "fp4" } }, { default = {} }),
+  -- Families of models whose blocks of experts run in portable kernels in 16 and 8 bits, where the system has a curve:
+  -- those for which the release chooses no other.
+  portable_families = check.list(check.string(), { default = {} }),
   -- Whether a compiler fuses pointwise ops between kernels; how gated delta nets project their input (layer/delta.lua).
   compiled = check.boolean { default = true },
   prefill_graphs = check.boolean { optional = true }, -- whether CUDA graphs cover prompts, too (if it is vLLM's V1)
@@ -206,7 +209,8 @@ end
 ---                 experts_step = { fp8 =, fp4 = } (seconds that a block of experts takes besides), fused_casts
 ---                 (generations of GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on
 ---                 which decode leaves caches whole), fused_experts and portable_experts (dtypes in which blocks of
----                 experts run in fused kernels, or in portable ones), experts_setup (seconds), compile (seconds: see
+---                 experts run in fused kernels, or in portable ones), portable_families (of models whose blocks of
+---                 experts run in portable ones in 16 and 8 bits), experts_setup (seconds), compile (seconds: see
 ---                 `cold` of tperf.serve), memory = "all", "static" or "free", memory_utilization (0.9), runtime,
 ---                 runtime_parallel (bytes), state_dtype ("fp32": of recurrent layers whose model does not say), pooled
 ---                 (true: layers that keep all tokens, a window's or a state have their own blocks), pooled_families,

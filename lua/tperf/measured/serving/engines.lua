@@ -156,10 +156,11 @@ local SGLANG <const> = {
 function SCRIPTS.sglang(row, c)
   for _, script in ipairs(SGLANG) do
     if row.model:find(script.model) then
-      local settings_of = row.gpu:find "B200" and script.blackwell or script.hopper
+      local on_blackwell = row.gpu:find "B200"
+      local settings_of = on_blackwell and script.blackwell or script.hopper
       local seats, budget, interval, kv, part = settings_of(row, c)
       return { max_num_seqs = seats, max_num_batched_tokens = budget, prefix_caching = false,
-        receive_interval = interval }, kv, part
+        receive_interval = interval }, kv, part, on_blackwell and "fused" -- --moe-runner-backend flashinfer_trtllm
     end
   end
 end

@@ -57,9 +57,12 @@ local function key_of(engine, kernels, dtype, attention)
     tostring(attention ~= nil) }, ";")
 end
 
+local UNFUSED <const> = { bf16 = true, fp8 = true } -- dtypes in which families have portable kernels
+
 -- The kernels that blocks of experts run in; nil: those of the system's other curves.
 local function kernels_of(engine, experts)
   if experts.kernels then return experts.kernels end
+  if has(engine.portable_families, experts.family) and UNFUSED[experts.dtype] then return "portable" end
   return has(engine.fused_experts, experts.dtype) and "fused" or has(engine.portable_experts, experts.dtype)
     and "portable" or nil
 end
@@ -67,8 +70,8 @@ end
 --- The system on which an engine's steps are priced.
 ---@param system table   of tperf.system
 ---@param profile table  of tperf.software, with an engine
----@param asked table    of experts: dtype of their products, kernels = "fused", "portable" or "grouped" (nil: the
----   engine's choice), attention = accelerator.portable_attention (nil: fused kernels)
+---@param asked table    of experts: the model's family, dtype of their products, kernels = "fused", "portable" or
+---   "grouped" (nil: the engine's choice), attention = accelerator.portable_attention (nil: fused kernels)
 ---@return table system
 function machine.of(system, profile, asked)
   local compute, engine, attention = system.accelerator.compute_efficiency, profile.engine, asked.attention

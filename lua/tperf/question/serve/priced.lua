@@ -61,7 +61,8 @@ local function kernels_of(p, o)
   local narrow = experts and experts.bytes < 1 and o.compute_dtype ~= "fp4"
   local attention = o.attention == "portable" and attention_of(p) or nil
   return {
-    dtype = o.compute_dtype, kernels = narrow and "grouped" or o.experts, narrow = narrow, attention = attention,
+    family = p.model.family, dtype = o.compute_dtype, kernels = narrow and "grouped" or o.experts, narrow = narrow,
+    attention = attention,
   }
 end
 
