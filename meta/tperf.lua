@@ -2223,6 +2223,12 @@ function tperf.import.arguments(launch, given) end
 ---@return table launch  for training gpus, tp, pp, vp (chunks per device), cp, ep, etp, dp, micro_batch, microbatches, global_batch, seq, zero, sequence_parallel, recompute, precision, overlap, model or model_name; for serving gpus, tp, pp, dp, attention_tp, attention_dp, ep, etp, max_batch, max_tokens or chunk, seq_max, kv_dtype …, or a table for each role. Also stack, version, kind, and what became of the options: understood = { read, assumed, ignored } (lists of { option, value, why, place }), refused (likewise; near: the option that one may mean), which tperf.import.arguments raises unless told to ignore them; assumed (texts), without_use (names in `given` that stand in no file)
 function tperf.import.launch(arguments) end
 
+---Reads a network as another tool describes it: ASTRA-sim's network.yml (analytical), the `networks` of a system of
+---Calculon, NCCL's topology (NCCL_TOPO_DUMP_FILE), or the output of `nvidia-smi topo -m`.
+---@param path string
+---@return table network  { format = name of the tool, tiers = list for the network of a system, notes = what the format cannot say, or tiers cannot }
+function tperf.import.network(path) end
+
 ---The latency, throughput, memory and cost of one way to serve a model, for a static batch that starts at once, or one
 ---that is always full (steady); tperf.serve simulates arrivals and queues. Times in seconds, sizes in bytes.
 ---@param given tperf.infer.request

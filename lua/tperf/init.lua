@@ -52,6 +52,7 @@ local FIELDS = {
 local IMPORT = {
   launch = { "tperf.import.launch", "read" },
   arguments = { "tperf.import.launch.arguments", "of" },
+  network = { "tperf.import.network", "read" },
 }
 
 local PROTOTYPES = { architecture = true, block = true } -- what their objects leave out is looked for there

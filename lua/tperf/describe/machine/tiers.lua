@@ -135,8 +135,10 @@ function tiers.merged(content, changes, before)
   local changed = frozen.plain(changes.network)
   if type(changed) ~= "table" then return end
   local named, old = frozen.plain(changed.tiers), before.network.tiers
-  if named ~= nil and (type(named) ~= "table" or is_list(named)) and not old then
-    check.fail "tperf.system:with: 'network.tiers' of a network with 'fast' and 'slow': make a new system instead"
+  if is_list(named) then -- another network
+    local spelt = tiers.spell { network = { source = content.network.source, tiers = named } }
+    content.network = spelt.network
+    return
   end
   if not old then
     content.network.tiers = nil
@@ -150,11 +152,10 @@ function tiers.merged(content, changes, before)
     end
     return
   end
-  local list = is_list(named) and named or old
   content.network.tiers = {}
-  for i = 1, #list do content.network.tiers[i] = list[i] end
-  list = content.network.tiers
-  for name, fields in next, not is_list(named) and named or {} do change(list, name, fields) end
+  for i = 1, #old do content.network.tiers[i] = old[i] end
+  local list = content.network.tiers
+  for name, fields in next, named or {} do change(list, name, fields) end
   local at = with_nics(list)
   if not at or at == 1 then return end
   local fast, slow = frozen.plain(changed.fast), frozen.plain(changed.slow)

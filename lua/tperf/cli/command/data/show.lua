@@ -15,6 +15,28 @@ local function text_of(item)
   return text
 end
 
+local TIER <const> = { "name", "size", "bandwidth", "latency", "efficiency", "topology", "axes", "nics_per_gpu" }
+
+-- Prints the tiers of another tool's network, to be put into a system file; false: it is none.
+local function print_network(item)
+  local found = require "tperf.import.network".parse(text_of(item), item.path)
+  if not found then return false end
+  print(("# %s, as %s describes it"):format(item.path, found.format))
+  for _, note in ipairs(found.notes) do print("# " .. note) end
+  print "network:\n  tiers:"
+  for _, tier in ipairs(found.tiers) do
+    local fields = {}
+    for _, field in ipairs(TIER) do
+      local value = tier[field]
+      if field == "bandwidth" and value then value = ("%.12g GB/s"):format(value / 1e9) end
+      if type(value) == "table" then value = "[" .. table.concat(value, ", ") .. "]" end
+      if value ~= nil then fields[#fields + 1] = field .. ": " .. tostring(value) end
+    end
+    print("    - { " .. table.concat(fields, ", ") .. " }")
+  end
+  return true
+end
+
 -- The kind of object in an item's file, which its name does not tell.
 local function kind_of(item)
   local path = item.path
@@ -24,6 +46,8 @@ local function kind_of(item)
   end
   return (content.accelerator or content.network) and "systems" or content.overlap and "software" or "models"
 end
+
+local function is_file(name) return name:find "%.%w+$" ~= nil and catalogue.text(name) ~= nil end
 
 local function has_path(name) return name:find("/", 1, true) ~= nil end
 
@@ -64,16 +88,20 @@ local function print_json(item, changes)
 end
 
 return {
-  summary = "print a model, a system or a software profile with its sources",
+  summary = "print a model, a system or a software profile with its sources; or a network",
   arguments = "NAME",
   from = { "models systems software files" },
-  details = "NAME is a name from `tperf list models`, `systems` or `software`, or a file.",
+  details = [[
+NAME is a name from `tperf list models`, `systems` or `software`, or a file. Of a network as
+ASTRA-sim, Calculon, NCCL (NCCL_TOPO_DUMP_FILE) or `nvidia-smi topo -m` describes it, it
+prints the tiers for a system file.]],
   options = { { long = "json", help = "print JSON: the checked values, in SI units" }, settings.option },
   run = function(values, arguments)
     local name = arguments[1]
     if not name then return false, "NAME is missing" end
     if arguments[2] then return false, "show takes one name" end
     if values.set and not values.json then return false, "--set goes with --json" end
+    if is_file(name) and print_network { path = name } then return end
     local found = find_all(name)
     if #found == 0 then
       error(("unknown model, system or software '%s'%s"):format(name, check.suggest(name, all_names())), 0)
