@@ -134,6 +134,39 @@ describe("a network of tiers", function()
     end
   end)
 
+  it("loses no faster layout to a search's bounds", function()
+    for i, over in ipairs { 1, 6, 30 } do
+      local fabric = tiered(nvlink(4), tier("rack", 8, { bandwidth = F / i }), nics(16),
+        tier("spine", 64, { oversubscription = over, latency = "50 us" }), tier("site", nil, { latency = "1 ms" }))
+      local asked = { model = "mixtral-8x7b", system = fabric, gpus = 128, global_batch = 256, software = "none",
+        recompute = "full", top = 1, placement = i < 3 and "best" or nil }
+      local found = tperf.search(asked)[1]
+      asked.top = 20000 -- all, so that nothing is ruled out
+      local all = tperf.search(asked)
+      assert.is_true(#all > 100)
+      for _, c in ipairs(all) do assert.is_true(c.time >= found.time) end
+    end
+  end)
+
+  it("shares the roots of PCIe trees among the cards below them", function()
+    local P <const>, U <const> = 25e9, 20e9 -- bytes/s of a card's link, of the link between two sockets, one way
+    local nic = nics(nil, { bandwidth = 12.5e9, nics_per_gpu = 1 / 8 })
+    local pcie = { name = "pcie", bandwidth = P, latency = NEAR, efficiency = 1 }
+    local one = tiered(tier("pcie", 8, pcie), nic)
+    local roots = tiered(tier("pcie", 4, pcie), tier("sockets", 8, { bandwidth = U / 4 }), nic)
+    -- A ring passes each card's link and, once one way, that between the sockets.
+    near(7 * NEAR + 7 / 8 * 1e9 / P, seconds(one, "all_gather", 1e9, 8))
+    near(7 * NEAR + 7 / 8 * 1e9 / U, seconds(roots, "all_gather", 1e9, 8))
+    -- In an all-to-all half of what each of 4 cards sends crosses.
+    near(7 * NEAR + 4 * 4 / 8 * 1e9 / U, seconds(roots, "all_to_all", 1e9, 8))
+    -- Bridges between pairs: the ring's bytes leave a pair by the links of both cards.
+    local bridge = { name = "bridge", size = 2, bandwidth = 56e9, latency = NEAR, efficiency = 1 }
+    local bridged = tiered(bridge, tier("pcie", 8, { bandwidth = P }), nic)
+    near(7 * NEAR + 7 / 8 * 1e9 / (2 * P), seconds(bridged, "all_gather", 1e9, 8))
+    near(NEAR + 1 / 2 * 1e9 / 56e9, seconds(bridged, "all_gather", 1e9, 2))
+    near(7 * NEAR + 6 / 8 * 1e9 / P, seconds(bridged, "all_to_all", 1e9, 8))
+  end)
+
   it("passes a ring's bytes once through each unit's uplinks", function()
     -- 512 GPUs in 2 leaves of 256, uplinks of a quarter: the ring crosses each leaf's 256 uplinks once.
     local quarter = tiered(nvlink(8), nics(256), tier("spine", nil, { oversubscription = 4 }))
