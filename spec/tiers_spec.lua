@@ -134,6 +134,16 @@ describe("a network of tiers", function()
     end
   end)
 
+  it("adds up the gradients of a pipeline's ends across what lies between them", function()
+    local function tied(over, gpus)
+      local c = tperf.train { model = "llama-3.2-3b", software = "none", global_batch = 64, pp = 4, dp = gpus // 4,
+        system = tiered(nvlink(8), nics(64), tier("spine", nil, { oversubscription = over })) }
+      return c.exchanges[#c.exchanges].tied - 2 * FAR -- of an all-reduce of two
+    end
+    near(8 * tied(1, 128), tied(8, 128), 1e-9) -- ends 96 GPUs apart, in leaves of 64
+    near(tied(1, 64), tied(8, 64), 1e-9) -- all in one leaf
+  end)
+
   it("loses no faster layout to a search's bounds", function()
     for i, over in ipairs { 1, 6, 30 } do
       local fabric = tiered(nvlink(4), tier("rack", 8, { bandwidth = F / i }), nics(16),

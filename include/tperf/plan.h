@@ -459,7 +459,7 @@ typedef struct tperf_joint {
 
 // Of an end or of shared weights (section >= n_kinds). together: stages in a fast domain.
 tperf_joint tperf_joint_of(const tperf_job *job, const tperf_workload *workload,
-                           const tperf_layer_cost *costs, const tperf_pipeline *pipeline,
+                           const tperf_layer_cost *costs, const tperf_candidate *candidate,
                            int section, int64_t together);
 double tperf_joint_time(const tperf_job *job, tperf_joint joint);
 

@@ -184,19 +184,33 @@ static int64_t sharing_devices(const tperf_pipeline *pipeline, const tperf_workl
     return count;
 }
 
+// Domains from one to another of GPUs that are so many stages apart: stages lie outside all other axes. Where two of a
+// group share a unit, it has room for both and what lies between.
+static int64_t domains_between(const tperf_job *job, const tperf_workload *workload,
+                               const tperf_candidate *candidate, double stages) {
+    if (job->on.system->network.n_tiers == 0) return 1;
+    double own = (double)tperf_grid_own_gpus(&workload->grid, workload->sizes, INT64_MAX);
+    double gpus = own * (double)candidate->sizes[TPERF_AXIS_REPLICAS] * stages;
+    return (int64_t)fmax(gpus / (double)job->on.system->network.fast.domain, 1);
+}
+
 tperf_joint tperf_joint_of(const tperf_job *job, const tperf_workload *workload,
-                           const tperf_layer_cost *costs, const tperf_pipeline *pipeline,
+                           const tperf_layer_cost *costs, const tperf_candidate *candidate,
                            int section, int64_t together) {
+    const tperf_pipeline *pipeline = candidate->pipeline;
     double rate = job->training->gradient_bytes;
     if (section < workload->n_kinds + 2) {
         if (!tperf_ends_apart(pipeline)) return (tperf_joint){.group = {1, 1, 1, 1}};
-        return (tperf_joint){{2, together == pipeline->pp ? 2 : 1, 1, 1},
+        int64_t far = domains_between(job, workload, candidate, (double)(pipeline->pp - 1) / 2);
+        return (tperf_joint){{2, together == pipeline->pp ? 2 : 1, 1, far},
                              rate * costs[workload->n_kinds + 1].tied.count};
     }
     int64_t copies = sharing_devices(pipeline, workload, section);
     if (copies < 2) return (tperf_joint){.group = {1, 1, 1, 1}};
     int64_t near = tperf_gcd(copies, together == pipeline->pp ? copies : together);
-    return (tperf_joint){{copies, near, 1, 1},
+    int64_t far =
+        domains_between(job, workload, candidate, (double)(pipeline->pp * near) / (double)copies);
+    return (tperf_joint){{copies, near, 1, far},
                          rate * (costs[section].weights.count + costs[section].experts.count)};
 }
 
@@ -208,9 +222,9 @@ double tperf_joint_time(const tperf_job *job, tperf_joint joint) {
 
 double tperf_joint_time_of(const tperf_plan *plan, int section) {
     const tperf_candidate *candidate = plan->candidate;
-    return tperf_joint_time(
-        plan->job, tperf_joint_of(plan->job, plan->workload, plan->costs, candidate->pipeline,
-                                  section, candidate->placement.fast[TPERF_AXIS_STAGES]));
+    return tperf_joint_time(plan->job,
+                            tperf_joint_of(plan->job, plan->workload, plan->costs, candidate,
+                                           section, candidate->placement.fast[TPERF_AXIS_STAGES]));
 }
 
 void tperf_exchange_times(const tperf_plan *plan, tperf_exchange *exchanges) {

@@ -153,7 +153,13 @@ static const double *hops_of(tperf_walk *w) {
     return hops;
 }
 
+static double joint_at(const tperf_walk *w, const tperf_placement_entry *entry, int section) {
+    return tperf_joint_time(&w->job, tperf_joint_of(&w->job, w->workload, w->bytes, &w->partial,
+                                                    section, entry->stages));
+}
+
 static double tied_of(const tperf_walk *w, const tperf_placement_entry *entry) {
+    if (w->hop.system) return joint_at(w, entry, w->workload->n_kinds);
     return w->tied[entry->stages == w->partial.pipeline->pp];
 }
 
@@ -187,8 +193,7 @@ static double joint_of(const tperf_walk *w, const tperf_placement_entry *entry, 
     int kinds = w->workload->n_kinds;
     if (section < kinds) return 0;
     if (section < kinds + 2) return tied;
-    return tperf_joint_time(&w->job, tperf_joint_of(&w->job, w->workload, w->bytes,
-                                                    w->partial.pipeline, section, entry->stages));
+    return joint_at(w, entry, section);
 }
 
 // What the pipeline's stages wait for in a placement. covers: by section.

@@ -299,9 +299,8 @@ tperf_status tperf_step_pass(const tperf_step *step, const tperf_chunk *chunk, t
 // The reduction of the gradients of weights of which several stages hold copies.
 static tperf_task joint_of(const tperf_step *s, int section) {
     const tperf_candidate *candidate = s->plan.candidate;
-    tperf_joint joint =
-        tperf_joint_of(s->plan.job, s->plan.workload, s->plan.costs, candidate->pipeline, section,
-                       candidate->placement.fast[TPERF_AXIS_STAGES]);
+    tperf_joint joint = tperf_joint_of(s->plan.job, s->plan.workload, s->plan.costs, candidate,
+                                       section, candidate->placement.fast[TPERF_AXIS_STAGES]);
     tperf_route route = tperf_collective_route(s->plan.job->on.system, s->plan.job->on.rules,
                                                TPERF_ALL_REDUCE, joint.bytes, joint.group);
     tperf_task task = {.kind = TPERF_TASK_REDUCE, .seconds = s->joint[section]};
