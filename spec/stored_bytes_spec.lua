@@ -14,9 +14,9 @@ local function folder_with(quantization, changes)
     head_dim = 64, intermediate_size = F, vocab_size = V, max_position_embeddings = 2048, tie_word_embeddings = false,
     hidden_act = '"silu"', torch_dtype = '"bfloat16"', quantization_config = quantization,
   }
-  for name, value in pairs(changes or {}) do fields[name] = value or nil end
+  for name, value in pairs(changes or {}) do fields[name] = value ~= false and value or nil end
   local lines, folder = {}, program.folder()
-  for name, value in pairs(fields) do lines[#lines + 1] = ('"%s": %s'):format(name, value) end
+  for name, value in pairs(fields) do lines[#lines + 1] = ('"%s": %s'):format(name, tostring(value)) end
   program.write(folder .. "/config.json", "{" .. table.concat(lines, ", ") .. "}")
   return folder
 end
@@ -84,9 +84,18 @@ describe("tperf params counts the stored bytes of", function()
   -- total_size of the published indices of files.
   it("published checkpoints, as their indices say", function()
     for name, size in pairs { ["llama-3.1-8b"] = 16060522496, ["mixtral-8x7b"] = 93405585408,
-      ["qwen2.5-7b"] = 15231233024, ["qwen3-32b"] = 65524246528 } do
+      ["qwen2.5-7b"] = 15231233024, ["qwen3-32b"] = 65524246528, ["llama-3.1-70b"] = 141107412992,
+      ["mistral-7b"] = 14483464192, ["falcon-7b"] = 13843441408, bloom = 352494542848 } do
       assert.equal(size, (bytes_of("spec/data/hf/" .. name .. ".json")))
     end
+  end)
+
+  -- TheBlueObserver/Qwen2.5-1.5B-Instruct-MLX: groups of 128 with 2 bits; a first commit left the table in 16 bits.
+  it("MLX's groups to the byte, as its publisher's index says", function()
+    local sizes = { num_hidden_layers = 28, hidden_size = 1536, intermediate_size = 8960, num_attention_heads = 12,
+      num_key_value_heads = 2, head_dim = false, vocab_size = 151936, model_type = '"qwen2"',
+      tie_word_embeddings = true }
+    assert.equal(434418688, (bytes_of(folder_with('{"bits": 2, "group_size": 128}', sizes))))
   end)
 
   it("nothing of which only the name says that it has fewer bits", function()

@@ -81,7 +81,8 @@ end
 
 types["nemotron-nas"] = function(c)
   local listed = c:table "block_configs" or c:fail("block_configs", "is missing: a list with every layer is needed")
-  c:ignore "intermediate_size|num_key_value_heads" -- of every layer by itself
+  c:ignore("intermediate_size|num_key_value_heads", "each layer has its own")
+  parts.only(c, { position_embedding_type = "rope" })
   local m = parts.decoder(c)
   if #listed ~= m.layers then c:fail("block_configs", "has %d entries for %d layers", #listed, m.layers) end
   local bias = c:flag("attention_bias", false)
