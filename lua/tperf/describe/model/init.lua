@@ -1,6 +1,6 @@
 --- tperf.model: the network being trained or served: models/*.yaml, a Hugging Face config.json or a table.
 -- The fields of a description are in tperf/describe/model/description.lua.
-local account = require "tperf.describe.model.hf.account"
+local lazy = require "tperf.base.lazy"
 local captured = require "tperf.describe.captured"
 local check = require "tperf.base.check"
 local catalogue = require "tperf.base.catalogue"
@@ -9,7 +9,7 @@ local groups = require "tperf.describe.model.groups"
 local parameters = require "tperf.describe.model.parameters"
 local flops = require "tperf.describe.model.flops"
 local hf = require "tperf.describe.model.hf"
-local hub = require "tperf.describe.model.hub"
+local hub = lazy.module "tperf.describe.model.hub"
 
 ---@class tperf.model a checked description; fields are those of tperf.model { … }
 local methods = {}
@@ -58,6 +58,12 @@ local function import(content, origin)
   }
 end
 
+-- What names of models mean depends on --ignore, once that, or what notes it, was loaded.
+local function depends()
+  local account = package.loaded["tperf.describe.model.hf.account"]
+  return account and account.key() or ""
+end
+
 --- A model: models/NAME.yaml, a file of that format, a Hugging Face config.json or its folder, a name of the Hugging
 -- Face Hub ("Qwen/Qwen3-32B-FP8") whose sizes one of these models has or whose config.json its local cache has, or a
 -- table of the same fields.
@@ -67,5 +73,6 @@ end
 return catalogue.constructor {
   what = "tperf.model", kind = "models", schema = description.schema, methods = methods,
   derived = description.derived, finish = description.disagreement, import = import,
-  variant = captured.variant, depends = account.key, elsewhere = hub.find, remedy = hub.remedy,
+  variant = captured.variant, depends = depends,
+  elsewhere = function(name) return hub.find(name) end, remedy = function(name) return hub.remedy(name) end,
 }

@@ -1,7 +1,7 @@
 --- A Hugging Face config.json as a model: the text model's description in tperf's own names.
 -- The architectures are in hf/types.lua.
-local account = require "tperf.describe.model.hf.account"
 local lazy = require "tperf.base.lazy"
+local account = lazy.module "tperf.describe.model.hf.account"
 local check = require "tperf.base.check"
 local config = lazy.module "tperf.input.config"
 local classes = lazy.module "tperf.describe.model.hf.classes"
