@@ -203,3 +203,38 @@ describe("--from", function()
     end)
   end)
 end)
+
+describe("--launch", function()
+  local function back(tperf, folder, text, command)
+    program.write(folder .. "/back.sh", text)
+    return tperf(command:format "back.sh")
+  end
+
+  it("writes the configuration that `tperf train` answers for, which is read back as it was", function()
+    within(function(tperf, folder)
+      local sizes = "llama-2-7b -s h100-sxm -b 64 -g 16 --tp 2 --pp 2 -m 2 --seq 4096 --recompute full"
+      local one = tperf("train " .. sizes .. " --launch megatron --tokens 1e9")
+      assert.equal(0, one.code, one.err)
+      assert.matches("--train-iters 3815", one.out, 1, true) -- 1e9 / (64 x 4096), rounded up
+      local typed = tperf("train " .. sizes .. " --csv")
+      assert.equal(typed.out, back(tperf, folder, one.out, "train --from %s -s h100-sxm --csv").out)
+      assert.equal(1, tperf("train " .. sizes .. " --launch nanotrn").code)
+    end)
+  end)
+
+  it("writes the server that `tperf infer` answers for, or the best one", function()
+    within(function(tperf, folder)
+      local one = tperf "infer llama-3.1-8b -s h100-sxm --tp 2 -b 16 -p 1024 -n 64 --kv-dtype fp8 --launch vllm"
+      assert.equal(0, one.code, one.err)
+      assert.matches("--max-num-seqs 16", one.out, 1, true)
+      assert.matches("--kv-cache-dtype fp8", one.out, 1, true)
+      local read = back(tperf, folder, one.out, "infer llama-3.1-8b --from %s -s h100-sxm -p 1024 -n 64 --csv")
+      local typed = tperf "infer llama-3.1-8b -s h100-sxm --tp 2 -b 16 -p 1024 -n 64 --kv-dtype fp8 --csv"
+      assert.equal(typed.out, read.out, read.err)
+      local best = tperf "infer llama-3.1-8b -s h100-sxm -g 4 -p 1024 -n 64 --launch sglang"
+      assert.matches("sglang.launch_server", best.out, 1, true)
+      local untold = tperf "infer llama-3.1-8b -s h100-sxm --tp 2 -b 16 -p 1024 -n 64 --attention unfused --launch vllm"
+      assert.matches("a launch file is not told --attention", untold.err, 1, true)
+    end)
+  end)
+end)

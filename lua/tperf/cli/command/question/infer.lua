@@ -1,6 +1,7 @@
 local ask = require "tperf.cli.ask.arguments"
 local format = require "tperf.output.format"
 local from = require "tperf.cli.ask.from"
+local launch = require "tperf.cli.answer.launch"
 local options = require "tperf.input.options"
 local refusal = require "tperf.base.refusal"
 local registry = require "tperf.question.serving_arguments"
@@ -116,6 +117,9 @@ local function one(values, question)
   if lists[1] and values.ops then return false, ("--ops takes one value of --%s"):format(lists[1]) end
   if lists[1] then return several(values, question, lists) end
   local r = require "tperf.question.infer".run(question)
+  if values.launch then
+    return launch.print({ r }, values.launch, launch.inferred(question))
+  end
   if values.ops then return show(values, r.ops, op_columns) end
   show(values, { r }, columns)
   tell(values, r.warnings)
@@ -132,6 +136,7 @@ local function search(values, question)
   local found = require "tperf.question.search.inference".run(question)
   if found.reason then error(found.reason, 0) end
   local rows = values.pareto and found.pareto or table.move(found, 1, #found, 1, {})
+  if values.launch then return launch.print(rows, values.launch, launch.inferred(question)) end
   require "tperf.cli.answer.table"(values, rows, columns)
   tell(values, found.warnings)
   io.stderr:write(("%d candidates, %d feasible\n"):format(found.candidates, found.feasible))
@@ -148,6 +153,7 @@ Prints a row for each value of --batch and of sizes; if one has no figures, the 
 With -g, the best configurations on that many GPUs:
   tperf infer llama-3.1-70b -s h100-sxm -g 16 -p 2048 -n 256 --tpot 20ms --pareto]],
   options = options.join(ask.options(registry.rows "infer", true), options.under("this command", {
+    launch.served,
     { long = "ops", help = "every op of both phases, on the machine's roofline" },
     { long = "gpus", short = "g", value = "N", min = 1, kind = "integer", help = "search: total number of GPUs" },
     { long = "ttft", value = "TIME", kind = "s", help = "search: limit on the time to first token, such as 500ms" },

@@ -1,6 +1,6 @@
-local check = require "tperf.base.check"
 local configuration = require "tperf.cli.ask.configuration"
 local costs = require "tperf.cli.answer.costs"
+local launch = require "tperf.cli.answer.launch"
 local required = require "tperf.cli.sandbox.required"
 
 -- Whether some rows were ranked by another time than their own.
@@ -50,26 +50,6 @@ local function rows_of(results)
   return rows, reason
 end
 
--- Prints the launch file of the best row that the stack can be told of; on standard error what it is not told, and
--- why it cannot run faster rows. Raises the first row's reason if it can run none.
-local function write_launch(rows, values, asked)
-  local first
-  for i, row in ipairs(rows) do
-    local ok, text, notes = check.attempt(require "tperf.export.launch".written, row, values.launch, {
-      model = asked.model, seq = asked.seq, tokens = values.tokens, question = asked })
-    if ok then
-      io.write(text)
-      for _, note in ipairs(notes) do io.stderr:write(values.launch, ": ", note, "\n") end
-      if first then
-        io.stderr:write(("row %d of the search; those before it are not for this stack: %s\n"):format(i, first))
-      end
-      return
-    end
-    first = first or tostring(text):gsub("^.-tperf%.report%.launch: ", "")
-  end
-  error(first, 0)
-end
-
 return {
   summary = "find the best configurations to train a model on a cluster",
   arguments = "MODEL",
@@ -87,7 +67,7 @@ of comparable runs took a time between `from` and `to`.]],
       help = "what to rank by (default time)" },
     { long = "simulate", help = "rank by simulation of each candidate's schedule, pass by pass" },
     { long = "all", short = "a", help = "print every candidate, even those that do not fit" },
-    { long = "launch", value = "STACK", help = "print the best as a launch file of that stack (docs/recipes.md)" },
+    launch.option,
     { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per usable core)" },
   }, require "tperf.input.options".under("cost and failures", costs.options))),
   run = function(values, arguments)
@@ -109,7 +89,7 @@ of comparable runs took a time between `from` and `to`.]],
     local rows, reason = rows_of(results)
     costs.add(rows, cost)
     if #rows > 0 and values.launch then
-      write_launch(rows, values, asked)
+      launch.print(rows, values.launch, launch.trained(asked, values.tokens))
     elseif #rows > 0 then
       require "tperf.cli.answer.table"(values, rows, columns_for(found.candidates, values.simulate or reranked(rows)))
       local unproven = not values.json and not values.csv and unproven_of(results)

@@ -2,6 +2,7 @@ local beside = require "tperf.cli.beside"
 local catalogue = require "tperf.base.catalogue"
 local configuration = require "tperf.cli.ask.configuration"
 local costs = require "tperf.cli.answer.costs"
+local launch = require "tperf.cli.answer.launch"
 local required = require "tperf.cli.sandbox.required"
 local fitted = require "tperf.cli.answer.fitted"
 local format = require "tperf.output.format"
@@ -90,7 +91,7 @@ return {
 For example: tperf train gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --micro-batch 1
 Prints the breakdown of the iteration time and of the memory, by stage and by op.]],
   options = configuration.options(false, require "tperf.input.options".join({
-    required.option,
+    required.option, launch.option,
     { long = "explain", help = "also print the terms of the time, each a formula with its numbers" },
     { long = "simulate", value = "NAME", from = "schedules",
       help = "also simulate the pipeline (`tperf list schedules`)" },
@@ -120,6 +121,7 @@ Prints the breakdown of the iteration time and of the memory, by stage and by op
       if not form then return false, ("--timeline: the name %s, got '%s'"):format(wrong_name, values.timeline) end
       asked.simulate = asked.simulate or true
     end
+    if values.launch then require "tperf.export.launch".stack(values.launch, false) end
     if values.ranks and not values.chakra then return false, "--ranks needs --chakra" end
     local refused = beside.refused(values)
     if refused then return false, refused end
@@ -131,6 +133,10 @@ Prints the breakdown of the iteration time and of the memory, by stage and by op
       io.stderr:write(("tperf: %d traces and comm_group.json in %s\n"):format(#paths - 1, values.chakra))
     end
     costs.add({ c }, cost)
+    if values.launch then
+      configuration.note(values)
+      return launch.print({ c }, values.launch, launch.trained(asked, values.tokens))
+    end
     if values.measured then return beside.print(timeline, values, c) end
     configuration.note(values)
     require "tperf.cli.answer.table"(values, { c },
