@@ -137,3 +137,27 @@ describe("the shell of launch files", function()
     assert.error_matches(function() tp "huge" end, "no one command is called \"huge\"")
   end)
 end)
+
+describe("a script that submits another one", function()
+  it("is read with the settings of both, and the nodes that the submission says", function()
+    local files = {
+      { name = "run.sh", text = "SIZE=big\nif [ $SIZE == big ]; then TP=8; NNODES=4; else TP=1; NNODES=1; fi\n"
+        .. ". `pwd`/CONFIG.sh\n. `pwd`/SUBMIT.sh\nexit 0\n" },
+      { name = "CONFIG.sh", text = "export PARAMETERS=\" --tensor-model-parallel-size ${TP} --micro-batch-size 1 \\\n"
+        .. " --global-batch-size 64 --num-layers 24 --hidden-size 2304 --num-attention-heads 24 --seq-length 2048 \\\n"
+        .. " --max-position-embeddings 2048 --fp16 \"\n" },
+      { name = "SUBMIT.sh", text = "sbatch -p x --nodes=${NNODES} --export=PARAMETERS START.sh\nexit 0\n" },
+      { name = "START.sh", text = "#!/bin/bash\n#SBATCH -t 0:30:00 --exclusive --mem=0 --ntasks-per-node=8\n"
+        .. 'CMD="python -u pretrain_gpt.py ${PARAMETERS}"\nsrun -l --output=x.log sh -c "${CMD}"\n' },
+    }
+    local r = tperf.import.launch { files = files }
+    assert.same({ "Megatron-LM", 32, 8, 4 }, { r.stack, r.gpus, r.tp, r.dp })
+    r = tperf.import.launch { files = files, given = { SIZE = "small" } }
+    assert.same({ 8, 1, 8 }, { r.gpus, r.tp, r.dp })
+  end)
+
+  it("computes with expr as with $((…))", function()
+    assert.equal("4|7", launched "N=4\nlaunch $(expr 16 / $N) $(expr 3 + $N)")
+    assert.equal("$(expr 16 / $(unknown))", launched "launch $(expr 16 / $(unknown))")
+  end)
+end)

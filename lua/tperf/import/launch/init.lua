@@ -70,7 +70,7 @@ local function run_script(script, all, variables, texts)
   local sh = shell.new(variables, environment, find)
   local ok, problem = pcall(sh.run, sh, script.text, script.path)
   if not ok then check.fail("%s", type(problem) == "table" and problem.shell or tostring(problem)) end
-  return sh, slurm, name and { name = name, variables = usual }
+  return sh, sh.submitted or slurm, name and { name = name, variables = usual }
 end
 
 local function first_of(all, kind)

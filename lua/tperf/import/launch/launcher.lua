@@ -27,10 +27,23 @@ function launcher.directives(text)
   local found = {}
   for line in text:gmatch "#SBATCH%s+([^\n]+)" do
     line = line:sub(1, (line:find "%s#" or #line + 1) - 1)
-    local name, value = line:match "^(%-%-?[%w-]+)[=%s]+(%S+)"
-    if name then take(found, name, value) end
-    local gpus = line:match "^%-%-gres[=%s]gpu:(%d+)%f[^%w_]" or line:match "^%-%-gres[=%s]gpu:[%w_]+:(%d+)"
+    line = " " .. line
+    for name, value in line:gmatch "%s(%-%-?%a[%w-]*)[=%s]+([^%-%s]%S*)" do take(found, name, value) end
+    local gpus = line:match "%s%-%-gres[=%s]gpu:(%d+)%f[^%w_]" or line:match "%s%-%-gres[=%s]gpu:[%w_]+:(%d+)"
     if gpus then found.per_node = tonumber(gpus) end
+  end
+  return found
+end
+
+--- What `sbatch OPTIONS SCRIPT` says of nodes: the script's directives, and options, which take precedence.
+---@param words string[]
+---@param last integer  index of the last option
+---@param text string   of the script
+function launcher.submitted(words, last, text)
+  local found = launcher.directives(text)
+  for i = 1, last do
+    local name, value = words[i]:match "^(%-%-?[%w_-]+)=(.*)$"
+    if name then take(found, name, value) else take(found, words[i], words[i + 1]) end
   end
   return found
 end

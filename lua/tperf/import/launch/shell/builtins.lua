@@ -2,6 +2,7 @@
 local roots = require "tperf.base.roots"
 local arithmetic = require "tperf.import.launch.shell.arithmetic"
 local expand = require "tperf.import.launch.shell.expand"
+local launcher = require "tperf.import.launch.launcher"
 local marker = require "tperf.import.launch.shell.marker"
 local test = require "tperf.import.launch.shell.test"
 
@@ -123,9 +124,25 @@ builtins.test = builtins["["]
 
 local SHELLS <const> = { bash = true, sh = true, zsh = true, dash = true }
 
+-- The script that sbatch submits, among its words from `at` on: its text, its name and its place. What its directives
+-- and the words say of nodes is kept.
+local function submitted(self, fields, at)
+  for i = at, #fields do
+    local text = not fields[i]:find "^%-" and (self.files[fields[i]] or self.find(fields[i]))
+    if text then
+      self.submitted = launcher.submitted(fields, i - 1, text)
+      return text, fields[i], i
+    end
+  end
+end
+
 -- The script of `… bash -x -c "text"` or `… bash script.sh` anywhere in a command: its text and its name.
 local function inner_script(self, fields)
   for i, word in ipairs(fields) do
+    if roots.last(word) == "sbatch" and fields[i + 1] then
+      local text, name, at = submitted(self, fields, i + 1)
+      if text then return text, name, at end
+    end
     if SHELLS[roots.last(word)] then
       local at = i + 1
       while fields[at] and fields[at]:find "^%-" do
@@ -168,10 +185,10 @@ local function start(self, node, fields)
   if text then
     local positional = self.positional
     if where ~= self.where then self:set_positional(table.move(fields, at + 1, #fields, 1, {})) end
-    local launcher = self.launcher
+    local outer = self.launcher
     self.launcher = table.move(fields, 1, at - 1, 1, {})
     self:run_text(text, where)
-    self.launcher = launcher
+    self.launcher = outer
     self:set_positional(positional)
   elseif document then
     self:run_text(document)
