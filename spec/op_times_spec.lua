@@ -106,6 +106,24 @@ describe("op.times", function()
     end
   end)
 
+  it("may be any function of the context in decoding", function()
+    local function tpot(times)
+      local model = model_of(function(_, p)
+        local up = p:column { name = "up", n_in = HIDDEN, n_out = WIDE }
+        return { p.mode == "decode" and op.times(times(p.context), up) or up,
+          p:row { name = "down", n_in = WIDE, n_out = HIDDEN } }
+      end)
+      return tperf.infer { model = model, system = "h100-sxm", prompt = 100, generate = 129, batch = 1 }.tpot
+    end
+    local once = tpot(function() return 1 end)
+    local more = tpot(function() return 2 end) - once
+    for _, times in ipairs { function(c) return c % 64 == 0 and 2 or 1 end, function(c) return 1 + c / 1000 end } do
+      local sum = 0
+      for context = 100, 227 do sum = sum + once + more * (times(context) - 1) end
+      assert.near(1, tpot(times) / (sum / 128), 1e-7)
+    end
+  end)
+
   it("multiplies when it is nested, and leaves the given ops alone", function()
     local one = op.linear { tokens = 16, n_in = 16, n_out = 16 }
     local twice = op.times(3, op.times(2, one))

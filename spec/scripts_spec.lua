@@ -310,7 +310,9 @@ describe("the other scripts", function()
       local gpus, days, hours, dollars, energy = numbers(row, "gpus", "days", "gpu_hours", "dollars", "energy")
       assert.near(days * 24 * gpus, hours, 1e-9 * hours)
       assert.near(hours * (row.system == "h100-sxm" and 2 or 4), dollars, 1e-9 * dollars)
-      assert.near(hours * 3600 * (row.system == "h100-sxm" and 700 or 1000), energy, 1e-9 * energy)
+      -- A GPU draws its limit while it computes, and a quarter of it while it waits.
+      local most = hours * 3600 * (row.system == "h100-sxm" and 700 or 1000)
+      assert.is_true(energy <= most and energy >= most / 4)
     end
   end)
 

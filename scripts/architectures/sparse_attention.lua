@@ -59,7 +59,7 @@ local attention = tperf.block("attention", function(m, p)
     }),
     op.attention { name = "compressed", batch = p.micro_batch, heads = cut.heads, kv_heads = cut.kv_heads,
       queries = cut.queries,
-      keys = blocks, head_dim = KEY, value_dim = VALUE, seen = p.mode ~= "decode" and blocks / 2 or nil },
+      keys = blocks, head_dim = KEY, value_dim = VALUE, seen = p.mode ~= "decode" and math.max(blocks / 2, 1) or nil },
     branch("selected", CHOSEN * SIZE, { token = 2 * cut.kv_heads * (KEY + VALUE) }), branch("window", WINDOW),
     op.elementwise { name = "gates", elements = 1.0 * p:inner_tokens() * cut.heads * VALUE, forward_flops = 5,
       backward_flops = 9, forward_bytes = 8, backward_bytes = 14, saved_bytes = 6 },
