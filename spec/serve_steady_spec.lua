@@ -1,4 +1,4 @@
--- Serving runs that reach no steady state, and speculation, whose drafts cost nothing yet: both are said in the answer.
+-- The steady state of a load: the middle of a run, how many requests it needs, and what is said where there is none.
 -- Times are calculated by hand: with step_time { fixed = 20e-3 } a request of 101 tokens that waits for nothing has its
 -- first token after 20 ms and its last one 2 s later.
 local program = require "program"
@@ -133,37 +133,6 @@ describe("a run before its steady state", function()
     assert.matches('"warnings": *%[[^%]]*no steady state', json)
     local steady = program.shell((command:gsub("50$", "1000")))
     assert.equal("", steady.err)
-  end)
-end)
-
-describe("speculation, until drafts are priced", function()
-  local function drafts(method, tokens)
-    return { speculation = { method = method, tokens = tokens, acceptance = 0.7 } }
-  end
-
-  it("is marked in every answer", function()
-    local r = tperf.serve(question(1000, { engine = drafts("eagle", 3) }))
-    assert.is_true(warned(r, "speculation: drafts take no time"))
-    local model = { model = "llama-3.1-8b", system = "h100-sxm", prompt = 100, output = 100,
-      engine = drafts("ngram", 2) }
-    local most = tperf.saturation(model)
-    assert.is_true(warned(most, "speculation: drafts take no time"))
-    model.rate, model.tp, model.max_num_seqs, model.max_num_batched_tokens = 5, 1, 256, 2048
-    assert.is_true(warned(tperf.search_serving(model), "speculation: drafts take no time"))
-    local run = program.shell("tperf serve llama-3.1-8b -s h100-sxm --prompt 100 --output 100 --rate 2 --speculation "
-      .. "eagle:3 --acceptance 0.7")
-    assert.matches("tperf: speculation: drafts take no time", run.err)
-  end)
-
-  it("is searched in neither method nor number", function()
-    for name, value in pairs { tokens = { 1, 2, 4 }, method = { "eagle", "ngram" } } do
-      local engine = drafts("eagle", 2)
-      engine.speculation[name] = value
-      local ok, message = pcall(tperf.search_serving, { model = "llama-3.1-8b", system = "h100-sxm", prompt = 100,
-        output = 100, rate = 5, engine = engine })
-      assert.is_false(ok)
-      assert.matches("engine.speculation." .. name, message, 1, true)
-    end
   end)
 end)
 

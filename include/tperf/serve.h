@@ -249,6 +249,10 @@ typedef struct tperf_step_grid {
           "no graph covers a step with prefills; else only steps within the sizes of `graphs`")    \
     FIELD(INT32, window, "window", NULL, TPERF_REQUIRED, 0, TPERF_LONGEST, "tperf_step_time's")    \
     FIELD(INT32, even, "even", NULL, TPERF_REQUIRED, 1, INT32_MAX, "likewise")                     \
+    FIELD(INT32, drafts, "drafts", NULL, 0, 0, INT32_MAX,                                          \
+          "passes of what drafts, after each step; 0: drafts take no pass")                        \
+    FIELD(NUMBER, draft_part, "draft_part", NULL, 0, 0, TPERF_ANY,                                 \
+          "part of the layers' time that such a pass takes, beside the head")                      \
     TPERF_SECONDS(FIELD, compile, "compile", "likewise")
 // clang-format on
 

@@ -100,6 +100,18 @@ static double launch_time(const tperf_step_table *t, const tperf_step_work *work
     return eager ? t->launch : 0;
 }
 
+// What drafts tokens after a step: it sees the step's own tokens once, as it needs their keys, and gives the first draft
+// of every sequence; each further one takes a pass of a token for each. A pass ends in the head.
+static double drafting_time(const tperf_step_table *t, const tperf_step_work *work, double layers) {
+    double n = (double)(work->decodes + work->prefills);
+    if (t->drafts == 0 || n == 0) return 0;
+    double keys = (double)work->decode_context / fmax((double)work->decodes, 1);
+    double pass = line_at(&t->decode_tokens, padded(t, n));
+    if (t->decode.nx) pass += grid_at(&t->decode, n, keys);
+    double head = line_at(&t->rows, n);
+    return t->draft_part * layers + head + (t->drafts - 1) * (t->draft_part * pass + head);
+}
+
 typedef struct parts {
     double layers, rows, host, send;
 } parts;
@@ -111,7 +123,7 @@ static parts parts_of(const tperf_step_table *t, const tperf_step_work *work,
     double layers = tokens_time(t, work) + attention_time(t, work, chunks);
     return (parts){
         .layers = fmax(layers, launch_time(t, work)),
-        .rows = line_at(&t->rows, rows),
+        .rows = line_at(&t->rows, rows) + drafting_time(t, work, layers),
         .host = t->host_step + t->host_request * (double)(work->decodes + work->prefills) +
                 t->host_token * tokens,
         .send = t->send + t->send_token * tokens,

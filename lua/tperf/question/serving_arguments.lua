@@ -205,7 +205,9 @@ local ENGINE <const> = {
     method = check.choice { { "ngram", "draft_model", "eagle" } }, tokens = check.integer { min = 1, max = 1024 },
     accepted = check.list(check.integer { min = 0, max = 1024 }, { min = 1, max = 1e7, optional = true }),
     acceptance = check.number { min = 0, max = 1, optional = true },
-  }, { optional = true }), doc = "drafts: { method =, tokens =, accepted = { … } or acceptance = }",
+    part = check.number { min = 0, max = 10, optional = true },
+  }, { optional = true }), doc = "drafts: { method =, tokens =, accepted = { … } or acceptance =, part = }",
+    more = "part: of the model's layers, that drafts (eagle: one layer; draft_model: 0.1, an assumption).",
     option = { parts = {
       { long = "speculation", value = "METHOD:N", help = "drafts per step, such as eagle:3; ngram, draft_model, mtp" },
       { long = "acceptance", value = "PART", kind = "number", help = "probability that a draft is accepted" },

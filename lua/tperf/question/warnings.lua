@@ -1,5 +1,6 @@
---- What an answer about serving does not hold for, as sentences: a run without a steady state, drafts that cost
--- nothing, questions that no run of the engine resembled, models that generate nothing.
+--- What an answer about serving does not hold for, as sentences: a run without a steady state, what drafts are
+-- assumed to cost, questions that no run of the engine resembled, models that generate nothing.
+local drafts = require "tperf.question.serve.drafts"
 local unfit = require "tperf.describe.unfit"
 local units = require "tperf.base.units"
 
@@ -20,13 +21,6 @@ function warnings.unsteady(r, s)
   end
   return r.unsettled and ("percentiles have not settled within %d requests: half of them give others"):format(
     r.finished + r.rejected)
-end
-
--- Until drafts are priced, their time and memory are those of no draft, whatever makes them.
-local function of_drafts(engine)
-  return engine.speculation and "speculation: drafts take no time and no memory here, so that every method gives the "
-    .. "same answer and more drafts never cost; read the figures as bounds, and choose neither method nor number by "
-    .. "them"
 end
 
 --- Of a model and the arguments of a question with kv_dtype.
@@ -56,16 +50,15 @@ end
 
 --- All sentences about a result of tperf.serve. nil: there are none, and no runs of the engine were compared.
 ---@param decode table   the pool that decodes
----@param prefill table?
 ---@param steadiness table  the core's
-function warnings.of(r, decode, prefill, steadiness)
+function warnings.of(r, decode, steadiness)
   local held, list = decode.held, nil
   local function add(text)
     list = list or {}
     list[#list + 1] = text
   end
   if held and held.profile.spread then list = unfit.warnings(held.profile, held, decode.gpus) end
-  add(of_drafts(decode.o.engine) or prefill and of_drafts(prefill.o.engine) or nil)
+  add(drafts.assumed(decode.o.engine.speculation, held and held.model.layers))
   for _, note in ipairs(held and warnings.of_model(held.model, decode.o) or {}) do add(note) end
   for _, note in ipairs(decode.warnings or {}) do add(note) end
   add(warnings.unsteady(r, steadiness))

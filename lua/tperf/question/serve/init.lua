@@ -97,8 +97,8 @@ local serve = {}
 ---@field energy_per_token? number joules per output token: the power limit of all GPUs while they are in a step
 ---@field interval? { low: number, high: number } seconds: the mean TPOT in 90 % of the engine's runs, from the held-out
 ---  errors of its fit; like training's interval
----@field warnings? string[] what the figures do not hold for: a run without a steady state, drafts that cost nothing,
----  what of the question no run of the engine resembled
+---@field warnings? string[] what the figures do not hold for: a run without a steady state, what drafts are assumed to
+---  cost, what of the question no run of the engine resembled
 ---@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer =
 --- { latency, per_token } in seconds, matched = the ratio of the utilizations: by how much the prefill pool's number of
 --- engines would have to grow for both to be equally busy
@@ -200,7 +200,7 @@ local function ask(given, kept)
   if held then placement.tell(r, held.placed, held.strategy) end
   local spread = held and held.profile.spread
   if spread and r.tpot then r.interval = { low = r.tpot.mean * spread[1], high = r.tpot.mean * spread[2] } end
-  r.warnings = warnings.of(r, decode, prefill, steadiness)
+  r.warnings = warnings.of(r, decode, steadiness)
   r.unsettled = nil
   return r
 end

@@ -236,7 +236,10 @@ function pool.of(o, held)
     return one
   end
   local prefill, decode = made(with(o, o.prefill)), made(with(o, o.decode))
-  if prefill.core.engine.draft_method > 0 then prefill.core.engine.draft_method, prefill.core.accepted = 0, nil end
+  if prefill.core.engine.draft_method > 0 then -- only the pool that decodes drafts
+    prefill.core.engine.draft_method, prefill.core.accepted = 0, nil
+    if prefill.core.steps then prefill.core.steps.more.drafts = 0 end
+  end
   o.host = prefill.o.host
   return decode, prefill
 end

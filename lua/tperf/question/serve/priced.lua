@@ -2,6 +2,7 @@
 --- deployment. Ops that treat all tokens of a step alike (products, norms, collectives) are priced by the number of
 --- tokens, the head by the sampled rows, attention by each request's own length. docs/serving.md has the rules.
 local core = require "tperf.core"
+local drafts = require "tperf.question.serve.drafts"
 local engines = require "tperf.question.serve.engine"
 local machines = require "tperf.question.serve.machine"
 local memory = require "tperf.question.serve.memory"
@@ -106,7 +107,7 @@ function priced.steps(p, o)
   engine.max_num_batched_tokens = math.min(engine.max_num_batched_tokens, 1 << 20)
   engine.scheduler, o.estimate = engine.scheduler or profile.engine.scheduler, profile.engine.estimate
   if engine.async_scheduling == nil then engine.async_scheduling = profile.engine.async_scheduling end
-  local held = memory.of(p, o)
+  local held = drafts.with(memory.of(p, o), engine.speculation, p.model.layers)
   memory.settle(held, p, o)
   local t = tables.of(p, o, held.fast)
   local send, send_token = sends(p, o)
@@ -119,6 +120,7 @@ function priced.steps(p, o)
     whole_late = t.whole.late,
     compile = profile.engine.compile, even = even,
     step = o.host.step, request = o.host.request, token = o.host.token,
+    drafts = drafts.passes(engine.speculation), draft_part = drafts.part(engine.speculation, p.model.layers),
     separate = scheduler.separate, stages = o.pp, send = send, send_token = send_token,
     launch = profile.host * t.more.launches, eager_prefills = not graphs }
   return t, { token = held.token, memory = held, system = p.system, model = p.model, rules = p.rules,
