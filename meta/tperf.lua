@@ -1949,6 +1949,7 @@ function tperf_model:flops_per_token(options) end
 ---@field scheduled_tokens integer with recomputed tokens and drafts
 ---@field num_blocks? integer blocks of a rank's KV cache, given or predicted; of the decode pool
 ---@field cache_tokens? integer tokens in these blocks, if every group of layers kept all of them, as vLLM logs it
+---@field full_context? { tokens: integer, requests: number } the longest request, and how many of them have room in a rank's cache at once, as vLLM prints its "maximum concurrency"
 ---@field max_num_seqs integer most requests that a rank runs at once: the engine's, or fewer if there is no room for the states of so many; of the decode pool
 ---@field defaults? { max_num_seqs: integer?, max_num_batched_tokens: integer?, max_cudagraph_capture_size: integer?, memory_utilization: number? } what the engine takes on this device where the question says nothing; of the decode pool
 ---@field gpus integer

@@ -65,3 +65,19 @@ describe("kernels of experts", function()
     assert.truthy(tpot("glm-4.6", "sglang-0.5", "portable") > 1.3 * tpot("glm-4.6", "sglang-0.5", "fused"))
   end)
 end)
+
+describe("users at full context", function()
+  it("are the blocks over those of the longest request, as vLLM prints", function()
+    local function ask(engine, model)
+      return tperf.serve { model = model or "llama-3.1-8b", system = "h100-sxm", load = { concurrency = 1 }, count = 2,
+        prompt = 10, output = 2, engine = engine }
+    end
+    local r = ask { num_blocks = 10000, max_model_len = 4000 }
+    assert.same({ tokens = 4000, requests = 10000 / 250 }, r.full_context)
+    assert.equal(10000 / 251, ask({ num_blocks = 10000, max_model_len = 4001 }).full_context.requests)
+    -- gpt-oss: half of its layers keep 128 tokens, in ceil(127 / 16) + 1 = 9 blocks of 16
+    r = ask({ num_blocks = 10000, max_model_len = 16000 }, "gpt-oss-20b")
+    assert.equal(10000 / (1000 + 9), r.full_context.requests)
+    assert.equal(131072, ask({}).full_context.tokens) -- the model's context
+  end)
+end)

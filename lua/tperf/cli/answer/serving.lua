@@ -37,6 +37,8 @@ local DETAILS = {
   { "rejected", "rejected" }, { "preemptions", "preemptions" }, { "cache_hits", "part of prompts cached" },
   { "step_count", "steps" }, { "num_blocks", "blocks of the KV cache" },
   { "cache_tokens", "tokens of the KV cache" },
+  { "full_context.tokens", "tokens of the longest request" },
+  { "full_context.requests", "of which have room at once" },
   { "max_num_seqs", "most running requests" }, { "gpus", "GPUs" },
   { "throughput_per_gpu", "output tokens/s per GPU" }, { "cost.generated", "$ for 1M output tokens" },
   { "cost.total", "$ for 1M tokens, prompts too" }, { "energy_per_token", "energy of an output token", "J" },

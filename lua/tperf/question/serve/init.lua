@@ -81,6 +81,8 @@ local serve = {}
 ---@field scheduled_tokens integer with recomputed tokens and drafts
 ---@field num_blocks? integer blocks of a rank's KV cache, given or predicted; of the decode pool
 ---@field cache_tokens? integer tokens in these blocks, if every group of layers kept all of them, as vLLM logs it
+---@field full_context? { tokens: integer, requests: number } the longest request, and how many of them have room in a
+---  rank's cache at once, as vLLM prints its "maximum concurrency"
 ---@field max_num_seqs integer most requests that a rank runs at once: the engine's, or fewer if there is no room for
 ---  the states of so many; of the decode pool
 ---@field defaults? { max_num_seqs: integer?, max_num_batched_tokens: integer?, max_cudagraph_capture_size: integer?,
@@ -175,6 +177,21 @@ local function complete(r, o, decode, prefill, latency, per_token)
   return steadiness
 end
 
+-- How many requests of the longest length have room at once, as vLLM prints ("Maximum concurrency for N tokens per
+-- request"): blocks over those that such a request takes of each group of layers (docs/serving.md).
+local function full_context(engine)
+  local longest = engine.max_model_len
+  if not engine.num_blocks or longest >= 1 << 30 then return nil end
+  local g, size = engine.groups, engine.block_size
+  local blocks = (longest + size - 1) // size
+  local one = blocks
+  if g and g.apart == 0 then
+    local window = g.window > 0 and (g.window + engine.max_num_batched_tokens - 1 + size - 1) // size + 1 or blocks
+    one = math.min(blocks, window) * (1 + g.whole) + g.windowed * math.min(blocks, g.window_blocks) + g.states
+  end
+  return { tokens = longest, requests = engine.num_blocks / one }
+end
+
 -- As serve.run. kept: what a prepared question keeps.
 local function ask(given, kept)
   local o = check.record("tperf.serve", given, schema())
@@ -193,6 +210,7 @@ local function ask(given, kept)
   local engine = decode.o.engine
   r.num_blocks, r.max_num_seqs = engine.num_blocks, engine.seats or engine.max_num_seqs
   local groups = engine.groups
+  r.full_context = decode.held and full_context(engine)
   r.cache_tokens = r.num_blocks
     and r.num_blocks // (groups and groups.count or 1) * (groups and groups.least or engine.block_size)
   local held = decode.held
