@@ -1120,6 +1120,8 @@
 ---@field master? "fp32"|"bf16"|"none" the optimizer's copy of the weights (fp32 for shorter weights)
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments (the optimizer's)
 ---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled"|"chunked" What cross-entropy keeps (the software's, or in-place). See tperf.software.
+---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled" What cross-entropy keeps (the software's, or in-place). See tperf.software.
+---@field sharding? "megatron"|"deepspeed"|"fsdp" Whose ZeRO: megatron (default), deepspeed or fsdp. What each keeps of a parameter, see docs/memory.md: the default of weights and gradients.
 ---@field gradient_shard? boolean keep the optimizer's shard of the gradients in fp32, as DeepSpeed does
 ---@field gradient_reduce? "reduce_scatter"|"all_reduce" How ZeRO 1 reduces gradients (as the software does). DeepSpeed's BF16_Optimizer reduces them with all_reduce in pipelines.
 ---@field reshard_after_forward? boolean False: ZeRO 3 keeps gathered weights until the backward pass. In a pipeline until the last one, like torchtitan's fsdp_reshard_after_forward = "never".
@@ -1265,6 +1267,7 @@
 ---@field facts? string where what the stack does comes from: its loss, dtypes, switches …
 ---@field kernel? "flash"|"flash1"|"flash2"|"unfused" how attention runs where a run does not say: "flash", one fused kernel, the GPU's fastest; "flash2", FlashAttention 2, which is slower on Hopper; "flash1", FlashAttention 1, as slow as in Triton on every GPU; or "unfused", several
 ---@field rank_order? string the stack's order of ranks, from neighbours to distant GPUs (Megatron-Core's, "tp-cp-ep-dp-pp"; of engines "tp-cp-pp-dp")
+---@field sharding? "megatron"|"deepspeed"|"fsdp" whose ZeRO shards where a run does not say: "megatron", "deepspeed" or "fsdp", as tperf.train has it
 ---@field gradient_shard? boolean whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
 ---@field gradient_reduce? "reduce_scatter"|"all_reduce" how replicas that shard the optimizer's state alone reduce gradients where a run does not say: "reduce_scatter", or "all_reduce", as DeepSpeed's BF16_Optimizer does in pipelines
 ---@field broadcast_weights? boolean whether such replicas own whole matrices, which each broadcasts after the step, instead of a shard of each, which they gather
@@ -1573,6 +1576,8 @@
 ---@field master? "fp32"|"bf16"|"none" the optimizer's copy of the weights (fp32 for shorter weights)
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments (the optimizer's)
 ---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled"|"chunked" What cross-entropy keeps (the software's, or in-place). See tperf.software.
+---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled" What cross-entropy keeps (the software's, or in-place). See tperf.software.
+---@field sharding? "megatron"|"deepspeed"|"fsdp" Whose ZeRO: megatron (default), deepspeed or fsdp. What each keeps of a parameter, see docs/memory.md: the default of weights and gradients.
 ---@field gradient_shard? boolean keep the optimizer's shard of the gradients in fp32, as DeepSpeed does
 ---@field gradient_reduce? "reduce_scatter"|"all_reduce" How ZeRO 1 reduces gradients (as the software does). DeepSpeed's BF16_Optimizer reduces them with all_reduce in pipelines.
 ---@field reshard_after_forward? boolean False: ZeRO 3 keeps gathered weights until the backward pass. In a pipeline until the last one, like torchtitan's fsdp_reshard_after_forward = "never".

@@ -33,6 +33,7 @@ local VALUES <const> = {
   cuda_graphs = { "full_iteration" }, pipeline_layout = { { 20, 7 } }, gradients = { "bf16" }, master = { "bf16" },
   moments = { "bf16" }, gradient_reduce = { "all_reduce" }, sequence_parallel = { false, tp = 2, gpus = 32 },
   recompute = { "full" }, ep = { 8 }, first_stage_layers = { 10 }, last_stage_layers = { 10 },
+  sharding = { "deepspeed" },
   peft = { { kind = "lora", rank = 8 } }, frozen = { { "embedding" } }, packing = { { mean = 512 } },
   reference = { "precomputed", objective = "dpo" }, rank_order = { "pp-tp-ep-dp" }, reserve = { 0.99 },
   overlap_p2p = { false, schedule = "interleaved_1f1b", virtual_stages = 3 },

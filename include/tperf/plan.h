@@ -165,6 +165,10 @@ typedef struct tperf_pipeline_time {
           "of a parameter between uses (FSDP keeps 4 bytes and gathers 2); 0: as the op has it")   \
     FIELD(NUMBER, gradient_bytes, "gradient_bytes", "bytes", TPERF_REQUIRED, 0, TPERF_ANY,         \
           "of a parameter's gradient, kept and reduced")                                           \
+    FIELD(FLAG, gradients_follow, "gradients_follow", NULL, 0, 0, 1,                               \
+          "the optimizer owns the shards of gradients (DeepSpeed): what the host keeps of its state includes theirs") \
+    FIELD(FLAG, gradients_replaced, "gradients_replaced", NULL, 0, 0, 1,                           \
+          "under ZeRO 3 the optimizer's copy of the gradients, in optimizer_bytes, takes their place") \
     FIELD(NUMBER, bucket_bytes, "bucket_bytes", "bytes", 0, 0, TPERF_ANY,                          \
           "of its copy in buckets that replicas exchange; 0: they are the gradients")              \
     FIELD(NUMBER, optimizer_bytes, "optimizer_bytes", "bytes", TPERF_REQUIRED, 0, TPERF_ANY,       \

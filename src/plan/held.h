@@ -103,13 +103,21 @@ static inline double tperf_buckets(const tperf_stage_weights *w, const tperf_sha
     return s->shards > 1 ? tperf_share(w->buckets, s, false) : 0;
 }
 
+// The part of the gradients that stays on the GPU between passes: where the optimizer owns their shards, the host has
+// them with its part of the optimizer's state.
+static inline double tperf_gradients_here(const tperf_sharing *s, const tperf_training *t) {
+    if (s->zero >= 3 && t->gradients_replaced) return 0;
+    return t->gradients_follow && s->reduced ? 1 - t->offloaded : 1;
+}
+
 // in_flight: the stage's.
 static inline tperf_memory tperf_memory_at(const tperf_stage_weights *w,
                                            const tperf_stage_activations *a, double in_flight,
                                            const tperf_sharing *s, const tperf_training *t) {
     tperf_memory m = {
         .weights = tperf_share(w->kept, s, s->zero >= 3) + w->copies,
-        .gradients = tperf_share(w->gradients, s, s->reduced) + tperf_buckets(w, s),
+        .gradients = tperf_gradients_here(s, t) * tperf_share(w->gradients, s, s->reduced) +
+                     tperf_buckets(w, s),
         .optimizer = tperf_share(w->optimizer, s, s->zero >= 1),
         .activations = tperf_smaller(in_flight, s->microbatches) * a->saved +
                        tperf_smaller(s->last_in_flight, s->microbatches) * a->last_saved,
@@ -118,6 +126,8 @@ static inline tperf_memory tperf_memory_at(const tperf_stage_weights *w,
     };
     if (s->zero >= 3 && t->reshards == 0 && s->shards > 1)
         m.weights += tperf_share(w->gathered, s, false);
+    if (t->gradients_follow && s->reduced && !(s->zero >= 3 && t->gradients_replaced))
+        m.host += t->offloaded * tperf_share(w->gradients, s, true);
     m.host += t->offloaded * m.optimizer;
     m.optimizer -= t->offloaded * m.optimizer;
     if (s->counts_passing)

@@ -49,6 +49,9 @@ function training.outside_allocator(memory) return math.max(0, memory.buffers - 
 --- How replicas reduce gradients if they shard no more than the optimizer's state (ZeRO 1).
 training.reductions = { "reduce_scatter", "all_reduce" }
 
+--- Whose ZeRO shards: what it keeps of each parameter besides what dtypes say.
+training.shardings = { "megatron", "deepspeed", "fsdp" }
+
 --- Cross-entropies: kernels/losses.yaml says what each keeps and moves.
 training.losses = { "in-place", "native", "fused", "copied", "pytorch", "pytorch-16bit", "compiled", "chunked" }
 
@@ -66,6 +69,9 @@ training.arguments = {
     doc = "dtype of the optimizer's moments (the optimizer's)", option = { value = "TYPE" } },
   { name = "loss", group = "numerics", check = check.choice { training.losses, optional = true },
     doc = "what cross-entropy keeps (the software's, or in-place)", more = "See tperf.software." },
+  { name = "sharding", group = "memory", check = check.choice { training.shardings, optional = true },
+    doc = "whose ZeRO: megatron (default), deepspeed or fsdp",
+    more = "What each keeps of a parameter, see docs/memory.md: the default of weights and gradients." },
   { name = "gradient_shard", group = "memory", check = check.boolean { default = false },
     doc = "keep the optimizer's shard of the gradients in fp32, as DeepSpeed does" },
   { name = "gradient_reduce", group = "memory", check = check.choice { training.reductions, optional = true },
@@ -91,6 +97,25 @@ local function moment_bytes(dtype)
   return BYTES[dtype] + (BLOCKS[dtype] and 4 / BLOCKS[dtype] or 0)
 end
 
+-- What each kind of sharding keeps where the question leaves it open.
+local fillers = {
+  -- FSDP shards what the optimizer updates, fp32, and gathers the compute dtype.
+  fsdp = function(o) o.weights = o.weights or "fp32" end,
+  -- Gradients in the model's dtype; the optimizer makes an fp32 copy of its shard, unless they are accumulated in fp32
+  -- or there is no master copy (stage_1_and_2.py, stage3.py; data_types.grad_accum_dtype).
+  deepspeed = function(o)
+    o.gradients = o.gradients or o.weights == "fp32" and "fp32" or "bf16"
+    if o.gradients ~= "fp32" and (o.master or "fp32") == "fp32" then o.gradient_shard = true end
+  end,
+}
+
+--- Sets what a question's kind of sharding decides unless the question does.
+---@param o table  checked arguments, changed in place
+function training.fill(o)
+  local fill = fillers[o.sharding]
+  if fill then fill(o) end
+end
+
 --- For the core: bytes of weights, gradients and optimizer state per parameter. Defaults as in Megatron-LM: weights as
 --- the ops have them, bf16; gradients, a master copy of narrower weights and moments in fp32: 2 + 4 + 12.
 function training.of(o, rules, model)
@@ -101,7 +126,9 @@ function training.of(o, rules, model)
   -- A matrix has rows + columns of these sums: 1 / rows + 1 / columns per entry.
   local copy = (BYTES[master] or 0) + (optimizer.factored and 2 * one / model.hidden or 0)
   if o.gradient_shard then copy = copy + BYTES.fp32 end
+  local owned = o.sharding == "deepspeed"
   local terms = {
+    gradients_follow = owned, gradients_replaced = owned and o.gradient_shard,
     kept_bytes = BYTES[o.weights] or 0, gradient_bytes = BYTES[gradients], narrow_bytes = master and 0 or BYTES.fp32,
     optimizer_bytes = copy + optimizer.moments * one,
     end_optimizer_bytes = copy + (optimizer.end_moments or optimizer.moments) * one,

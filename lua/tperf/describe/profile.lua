@@ -52,6 +52,7 @@ local UNASKED <const> = {
 ---@param profile table?
 function runtime.fill(o, given, profile)
   if not profile then return end
+  o.sharding = o.sharding or profile.sharding
   o.gradient_shard = o.gradient_shard or profile.gradient_shard
   o.gradient_reduce = o.gradient_reduce or profile.gradient_reduce
   o.gradients, o.weights = o.gradients or profile.gradients, o.weights or profile.weights

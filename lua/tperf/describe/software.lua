@@ -96,6 +96,7 @@ local schema = {
   -- The kernel of attention if a run does not give it: fused, FlashAttention 1 or 2, or separate kernels.
   kernel = check.choice { { "flash", "flash1", "flash2", "unfused" }, default = "flash" },
   rank_order = check.string { optional = true },
+  sharding = check.choice { training.shardings, optional = true },
   gradient_shard = check.boolean { default = false },
   gradient_reduce = check.choice { training.reductions, default = "reduce_scatter" },
   broadcast_weights = check.boolean { default = false },
@@ -166,6 +167,7 @@ end
 ---                 slow as in Triton on every GPU; or "unfused", several
 ---  rank_order     the stack's order of ranks, from neighbours to distant GPUs (Megatron-Core's, "tp-cp-ep-dp-pp"; of
 ---                 engines "tp-cp-pp-dp")
+---  sharding       whose ZeRO shards where a run does not say: "megatron", "deepspeed" or "fsdp", as tperf.train has it
 ---  gradient_shard   whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
 ---  gradient_reduce  how replicas that shard the optimizer's state alone reduce gradients where a run does not say:
 ---                 "reduce_scatter", or "all_reduce", as DeepSpeed's BF16_Optimizer does in pipelines

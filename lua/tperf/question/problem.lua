@@ -203,6 +203,7 @@ function problem.arguments(what, given, schema)
   o.given = given
   o.profile, o.software = profile.of(o.software, rules(o.rules)), nil
   profile.fill(o, given, o.profile)
+  training.fill(o)
   placement.check(what, o)
   if o.overlap_moe_a2a then o.schedule = overlap.schedules(what, o.schedule or { "1f1b", "interleaved_1f1b" }) end
   recomputation.fill(what, o, given)

@@ -186,6 +186,7 @@ local USUAL <const> = {
   shard = {}, ulysses = { [1] = true }, overlap_tp = { bulk = true }, overlap_grad_reduce = { [true] = true },
   overlap_param_gather = { [true] = true }, overlap_param_gather_with_optimizer_step = { [false] = true },
   overlap_p2p = { [true] = true }, bucket_size = {}, gradient_shard = { [false] = true },
+  sharding = { megatron = true },
   gradient_reduce = { reduce_scatter = true }, cp_kind = { all_gather = true },
   optimizer = { adam = true, adamw = true }, gradients = {}, weights = { bf16 = true }, master = { fp32 = true },
   moments = { fp32 = true }, peft = {}, frozen = {}, packing = {}, objective = { next_token = true },
@@ -196,9 +197,9 @@ local USUAL <const> = {
 
 -- Usual values of stacks that differ from tperf's.
 local OF_STACK <const> = {
-  deepspeed = { cp_kind = { all_to_all = true } },
+  deepspeed = { cp_kind = { all_to_all = true }, sharding = { deepspeed = true, megatron = true } },
   nanotron = { cp_kind = { ring = true }, loss = { copied = true } },
-  torchtitan = { loss = { compiled = true, pytorch = true } },
+  torchtitan = { loss = { compiled = true, pytorch = true }, sharding = { fsdp = true, megatron = true } },
 }
 
 -- The order of ranks as far as axes of these sizes tell it from the usual one: one that stacks have, or the whole.

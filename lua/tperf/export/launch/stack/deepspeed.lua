@@ -20,6 +20,7 @@ end
 local function put_gradients(n, w)
   local dtype, shard = n.gradients or "fp32", n.gradient_shard or false
   local narrow = dtype == "bf16" and shard
+  if n.sharding == "deepspeed" and not n.gradients and not shard then return end
   if n.zero == 1 or n.zero == 2 then
     if narrow then return end
     if dtype ~= "fp32" or shard then w.cannot("gradients", dtype, "keeps fp32, or bf16 with gradient_shard") end

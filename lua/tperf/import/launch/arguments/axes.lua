@@ -168,7 +168,7 @@ function axes.torchtitan(s, r)
   -- dtype of their own.
   local narrow = r.precision.params == "bf16" and "bf16" or nil
   return {
-    weights = narrow, master = narrow and "none", moments = narrow,
+    sharding = not narrow and "fsdp" or nil, weights = narrow, master = narrow and "none", moments = narrow,
     gradients = (narrow or r.precision.grads == "bf16") and "bf16" or nil,
     compile = compiles(s),
     overlap_tp = r.tp > 1 and async == true and "async" or nil,
@@ -177,27 +177,26 @@ function axes.torchtitan(s, r)
   }
 end
 
+local GRADIENTS <const> = { fp32 = "fp32", bf16 = "bf16", fp16 = "fp16" }
+
 -- Weights of 16 bits with gradients of 32 choose BF16_Optimizer, which in pipelines reduces whole gradients
 -- (runtime/engine.py, _do_optimizer_sanity_check; pipe/engine.py, _bf16_reduce_grads).
---- DeepSpeed's stages 1 and 2 keep gradients in the model's 16 bits, and the optimizer's shard of them in fp32
---- (runtime/zero/stage_1_and_2.py; estimate_zero2_model_states_mem_needs: 4 N + 16 N / GPUs bytes; stage 3 has 18 N).
+--- DeepSpeed's stages keep gradients and the optimizer's shards of them in their own way.
 ---@param found table  arguments, changed in place
 ---@param zero integer
----@param dtype string?  of products
-function axes.deepspeed_gradients(found, zero, dtype)
-  if (dtype ~= "bf16" and dtype ~= "fp16") or zero < 1 or zero > 2 then return end
-  found.gradients, found.gradient_shard = dtype, true
-end
+function axes.deepspeed_states(found, zero) found.sharding = zero > 0 and "deepspeed" or nil end
 
 function axes.deepspeed(s, r)
   local outside = any_set(s, { "use_data_before_expert_parallelism" })
-  local wide = s:set "data_types.grad_accum_dtype" == "fp32" and r.precision.compute == "bf16"
+  local added = s:set "data_types.grad_accum_dtype" or s:set "gradient_accumulation_dtype"
+  local wide = added == "fp32" and r.precision.compute == "bf16"
   local found = {
+    gradients = GRADIENTS[added],
     optimizer = optimizer_of(s, "optimizer.type"),
     rank_order = r.ep > 1 and outside and "tp-cp-dp-ep-pp" or nil,
     gradient_reduce = wide and r.pp > 1 and r.zero == 1 and "all_reduce" or nil,
   }
-  if not wide then axes.deepspeed_gradients(found, r.zero, r.precision.compute) end
+  axes.deepspeed_states(found, r.zero)
   return found
 end
 

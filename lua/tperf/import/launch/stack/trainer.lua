@@ -302,7 +302,7 @@ local function states(s, axes, kind, r)
     or stack == "Axolotl" and dtype ~= "fp32"
   if r.peft then return end
   if kind == "deepspeed" then
-    launch_axes.deepspeed_gradients(axes, r.zero, "bf16")
+    launch_axes.deepspeed_states(axes, r.zero)
   elseif kind == "ddp" and narrow then
     axes.weights, axes.master, axes.gradients = "bf16", "none", "bf16"
     axes.moments = axes.moments or axes.optimizer == nil and "bf16" or nil
