@@ -1121,6 +1121,7 @@
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments (the optimizer's)
 ---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled"|"chunked" What cross-entropy keeps (the software's, or in-place). See tperf.software.
 ---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled" What cross-entropy keeps (the software's, or in-place). See tperf.software.
+---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled"|"chunked"|"fused-linear" What cross-entropy keeps (the software's, or in-place). See tperf.software.
 ---@field sharding? "megatron"|"deepspeed"|"fsdp" Whose ZeRO: megatron (default), deepspeed or fsdp. What each keeps of a parameter, see docs/memory.md: the default of weights and gradients.
 ---@field gradient_shard? boolean keep the optimizer's shard of the gradients in fp32, as DeepSpeed does
 ---@field gradient_reduce? "reduce_scatter"|"all_reduce" How ZeRO 1 reduces gradients (as the software does). DeepSpeed's BF16_Optimizer reduces them with all_reduce in pipelines.
@@ -1281,6 +1282,7 @@
 ---@field megatron_softmax? boolean true: where attention is several kernels, its softmax is Megatron-LM's fused one, which wants a multiple of 4 heads in a GPU's micro-batch and at most 2,048 keys, or else six of PyTorch's
 ---@field weights? "fp32"|"bf16"|"fp16" what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops have them
 ---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled"|"chunked" what cross-entropy keeps and how many bytes it moves: "in-place", the softmax in fp32, whose place the gradient takes (Megatron-LM); "native", that with parts under torch.compile (--cross-entropy-fusion-impl native); "fused", a library's kernels on 16-bit logits (… te, FlashAttention's); "copied", in place of a copy of logits in fp32 (nanotron); "pytorch", F.cross_entropy of logits in fp32; "pytorch-16bit", of logits as they are; "compiled", "pytorch" under torch.compile; unsaid: what "in-place" keeps, in one kernel a pass
+---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled"|"chunked"|"fused-linear" what cross-entropy keeps and how many bytes it moves: "in-place", the softmax in fp32, whose place the gradient takes (Megatron-LM); "native", that with parts under torch.compile (--cross-entropy-fusion-impl native); "fused", a library's kernels on 16-bit logits (… te, FlashAttention's); "copied", in place of a copy of logits in fp32 (nanotron); "pytorch", F.cross_entropy of logits in fp32; "pytorch-16bit", of logits as they are; "compiled", "pytorch" under torch.compile; "chunked", "pytorch" of an eighth of the logits at a time (torchtune); "fused-linear", with the head's product in one kernel (Liger); unsaid: what "in-place" keeps, in one kernel a pass
 ---@field switched? boolean true: it was fitted to runs with the switches that their rows tell (lua/tperf/measured/run/switches.lua)
 ---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" what the stack does where a run does not say, as tperf.train has them; likewise
 ---@field overlap_tp? "bulk"|"none"|"ring"|"async" what the stack does where a run does not say, as tperf.train has them; likewise
@@ -1577,6 +1579,7 @@
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments (the optimizer's)
 ---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled"|"chunked" What cross-entropy keeps (the software's, or in-place). See tperf.software.
 ---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled" What cross-entropy keeps (the software's, or in-place). See tperf.software.
+---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled"|"chunked"|"fused-linear" What cross-entropy keeps (the software's, or in-place). See tperf.software.
 ---@field sharding? "megatron"|"deepspeed"|"fsdp" Whose ZeRO: megatron (default), deepspeed or fsdp. What each keeps of a parameter, see docs/memory.md: the default of weights and gradients.
 ---@field gradient_shard? boolean keep the optimizer's shard of the gradients in fp32, as DeepSpeed does
 ---@field gradient_reduce? "reduce_scatter"|"all_reduce" How ZeRO 1 reduces gradients (as the software does). DeepSpeed's BF16_Optimizer reduces them with all_reduce in pipelines.
@@ -1883,6 +1886,7 @@ function tperf_Report:save(path) end
 ---@field activations number kept from forward to backward passes, of all micro-batches in flight
 ---@field passing number that lives during one pass only
 ---@field buffers number of libraries
+---@field runtime number the context of the GPU, and what the allocator reserves and does not use
 
 ---A checked description; fields are those of tperf.model { … }
 ---@class tperf.model

@@ -46,7 +46,7 @@ for _, run in ipairs(RUNS) do
     simulated = c.simulated.time, bubble = c.breakdown.bubble / c.time,
     exchange = c.breakdown.tensor_comm / c.time, software = c.software,
     hours = hours_per_trillion(c.simulated.time), memory = c.memory.peak.total,
-    fits = c.memory.peak.total <= MACHINE.accelerator.hbm.capacity and "yes" or "no",
+    fits = c.memory.peak.total <= MACHINE.accelerator.hbm.visible and "yes" or "no",
   }
   rows[#rows].difference = rows[#rows].hours / PUBLISHED - 1
 end

@@ -107,6 +107,18 @@ describe("the last stage", function()
     end
   end)
 
+  it("holds one chunk of logits at a time in stacks that take the loss in chunks", function()
+    -- torchtune's CEWithChunkedOutputLoss, eight chunks: 16-bit logits and their gradient whole, and of one chunk
+    -- log_softmax's output and both gradients in fp32.
+    local own, chunked = of "pytorch".memory, of "chunked-logits".memory
+    local less = own.activations + own.passing - chunked.activations - chunked.passing
+    near(2 + 2 + 12 / 8, 12 - less / logits, "chunks")
+    -- Liger: no logits but a chunk's, at most twice as many bytes as the head's input has.
+    local liger, width = of "fused-linear".memory, 2 * S * H
+    near(own.activations - 4 * logits, liger.activations, "nothing of the logits is kept")
+    assert.is_true(liger.passing <= math.max(2 * width, 2 * 2 * S * F))
+  end)
+
   -- Cross-entropies timed on an H100 for tperf (spec/data/measured/loss_torch.csv), each alone.
   it("takes as long for its loss as PyTorch does", function()
     local rows = require "tperf.input.csv".read "spec/data/measured/loss_torch.csv"

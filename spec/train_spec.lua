@@ -101,7 +101,7 @@ describe("tperf.train", function()
         for _, part in pairs(c.breakdown) do time = time + part end
         near(c.time, time, name .. " time", 1e-12)
         local m = c.memory
-        local parts = m.weights + m.gradients + m.optimizer + m.activations + m.passing + m.buffers
+        local parts = m.weights + m.gradients + m.optimizer + m.activations + m.passing + m.buffers + m.runtime
         near(m.total, parts, name .. " memory", 1e-12)
         for _, op in ipairs(c.layers) do
           compute = compute + op.forward.compute_time + op.backward.compute_time
@@ -292,7 +292,7 @@ describe("a configuration that does not fit", function()
         if not (name == "recompute" or name == "zero" or name == "micro_batch") then after.dp = nil end
         local now = tperf.train(after)
         assert.is_true(now.feasible, name)
-        assert.equal(memory, ("%.4g"):format(now.memory.total / 1e9), name)
+        assert.equal(tonumber(memory), tonumber(("%.4g"):format(now.memory.total / 1e9)), name)
       end
     end
     assert.same({ recompute = true, zero = true, tp = true, pp = true, micro_batch = true }, changed)

@@ -427,7 +427,7 @@ describe("tables of training runs", function()
   end)
 
   it("show peak memory as the tool in the notes does", function()
-    local function held(total) return { total = total, buffers = 256 * 2 ^ 20 + 64 * 2 ^ 20 } end -- two communicators
+    local function held(total) return { total = total, buffers = 256 * 2 ^ 20 + 64 * 2 ^ 20, runtime = 0 } end -- two communicators
     local stages = { { memory = held(10e9) }, { memory = held(40e9) }, { memory = held(30e9) } }
     local nccl = 256 * 2 ^ 20
     local function shown(note) return peak.shown(stages, note) end

@@ -183,6 +183,10 @@ typedef struct tperf_pipeline_time {
           "of libraries, on every GPU")                                                            \
     FIELD(NUMBER, communicator_bytes, "communicator_bytes", "bytes", TPERF_REQUIRED, 0, TPERF_ANY, \
           "of each group that a GPU belongs to")                                                   \
+    FIELD(NUMBER, context_bytes, "context_bytes", "bytes", 0, 0, TPERF_ANY,                        \
+          "of the GPU's context, with the libraries' kernels loaded")                              \
+    FIELD(NUMBER, slack, "slack", NULL, 0, 0, TPERF_ANY,                                           \
+          "part of what the allocator gives out that it reserves beyond it")                       \
     FIELD(FLAG, hide_experts, "hide_experts", NULL, 0, 0, 1,                                       \
           "overlapped passes hide each other's expert exchanges, and no other collective")         \
     FIELD(FLAG, delay_grads, "delay_grads", NULL, 0, 0, 1,                                         \
@@ -222,7 +226,8 @@ typedef struct tperf_training {
 extern const tperf_record tperf_training_record;
 
 // Adam in mixed precision: weights of 16 bits, gradients, moments and a copy of the weights of 32 (arXiv 1910.02054,
-// section 3.1); 64 MiB for the libraries of products, 128 MiB for those of collectives; all traffic of replicas overlaps.
+// section 3.1); 64 MiB for the libraries of products, 128 MiB for those of collectives,
+// 1.5 GiB for the context, and 5 % that the allocator reserves beyond what it gives out; all traffic of replicas overlaps.
 extern const tperf_training tperf_training_adam;
 
 // How messages between stages lengthen passes. Sources: docs/model.md section 5.2.
@@ -313,11 +318,13 @@ tperf_status tperf_plan_init(tperf_plan *plan, const tperf_candidate *candidate,
                              tperf_layer_cost *costs, tperf_error *error);
 
 // The parts of a GPU's memory, in bytes, which add up to the total: PART(name, whether it is held all the time).
-// passing lives during one pass; buffers are the libraries'.
+// passing lives during one pass; buffers are the libraries'; runtime is the GPU's context and what the allocator reserves
+// and does not use.
 #define TPERF_MEMORY_PARTS(PART)                                                                   \
     PART(weights, true)                                                                            \
     PART(gradients, true)                                                                          \
-    PART(optimizer, true) PART(activations, false) PART(passing, false) PART(buffers, true)
+    PART(optimizer, true)                                                                          \
+    PART(activations, false) PART(passing, false) PART(buffers, true) PART(runtime, true)
 
 typedef struct tperf_memory {
 #define PART(name, held) double name;

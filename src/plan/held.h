@@ -38,6 +38,7 @@ typedef struct tperf_sharing {
     double last_in_flight;
     bool counts_passing;      // the rule memory_counts_passing
     double messages, buffers; // bytes
+    double communicators;     // bytes of the buffers that are not the allocator's
 } tperf_sharing;
 
 // Whether some weights are spread as experts.
@@ -133,6 +134,11 @@ static inline tperf_memory tperf_memory_at(const tperf_stage_weights *w,
     if (s->counts_passing)
         m.passing = a->again + a->work + tperf_whole_layers(w, s, t) + s->messages;
     m.buffers = s->buffers;
+    if (s->counts_passing) {
+        double allocated = m.weights + m.gradients + m.optimizer + m.activations + m.passing +
+                           m.buffers - s->communicators;
+        m.runtime = t->context_bytes + t->slack * allocated;
+    }
 #define PART(name, held) m.total += m.name;
     TPERF_MEMORY_PARTS(PART)
 #undef PART

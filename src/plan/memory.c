@@ -229,9 +229,11 @@ tperf_sharing tperf_sharing_among(const tperf_candidate *candidate, const tperf_
     tperf_sharing_at(&s, candidate, t);
     // one received and one sent message
     s.messages = candidate->pipeline->pp > 1 ? 2 * workload->boundary_bytes : 0;
-    if (s.counts_passing)
-        s.buffers = t->workspace_bytes +
-                    tperf_grid_groups(&workload->grid, candidate->sizes) * t->communicator_bytes;
+    if (s.counts_passing) {
+        s.communicators =
+            tperf_grid_groups(&workload->grid, candidate->sizes) * t->communicator_bytes;
+        s.buffers = t->workspace_bytes + s.communicators;
+    }
     return s;
 }
 

@@ -44,7 +44,10 @@ local function list()
 end
 
 local rate = check.number { above = 0, max = 1e15, unit = "bytes/s", default = 0 }
-local loss = function() return passes { kept = bytes(), held = bytes() } end
+local function loss()
+  -- whole: whether all of a micro-batch's logits are in memory at once
+  return passes { kept = bytes(), held = bytes(), whole = check.boolean { default = true } }
+end
 
 local SCHEMAS <const> = {
   eager = { -- PyTorch without a compiler
@@ -54,7 +57,7 @@ local SCHEMAS <const> = {
   },
   losses = { -- of profiles: what cross-entropy keeps, holds and moves
     ["in-place"] = loss(), native = loss(), copied = loss(), pytorch = loss(), ["pytorch-16bit"] = loss(),
-    compiled = loss(), chunked = loss(), fused = loss(),
+    compiled = loss(), chunked = loss(), ["chunked-logits"] = loss(), ["fused-linear"] = loss(), fused = loss(),
   },
   dispatch = {
     -- Multiprocessors that the kernels occupy; bytes/s that each of these relays between domains, and passes on within

@@ -46,6 +46,11 @@ end
 ---@return number bytes
 function training.outside_allocator(memory) return math.max(0, memory.buffers - workspace()) end
 
+--- What PyTorch's allocator gives out at a configuration's peak: torch.cuda.max_memory_allocated.
+---@param memory tperf.memory
+---@return number bytes
+function training.allocated(memory) return memory.total - memory.runtime - training.outside_allocator(memory) end
+
 --- How replicas reduce gradients if they shard no more than the optimizer's state (ZeRO 1).
 training.reductions = { "reduce_scatter", "all_reduce" }
 
@@ -53,7 +58,8 @@ training.reductions = { "reduce_scatter", "all_reduce" }
 training.shardings = { "megatron", "deepspeed", "fsdp" }
 
 --- Cross-entropies: kernels/losses.yaml says what each keeps and moves.
-training.losses = { "in-place", "native", "fused", "copied", "pytorch", "pytorch-16bit", "compiled", "chunked" }
+training.losses = { "in-place", "native", "fused", "copied", "pytorch", "pytorch-16bit", "compiled", "chunked",
+  "chunked-logits", "fused-linear" }
 
 --- Rows of tperf.question.arguments: what determines this memory.
 training.arguments = {
@@ -134,7 +140,8 @@ function training.of(o, rules, model)
     end_optimizer_bytes = copy + (optimizer.end_moments or optimizer.moments) * one,
     bucket_bytes = o.gradient_buckets and (BYTES[o.weights] or BYTES.bf16) or 0,
     recompute_layers = recompute.grouped(o), workspace_bytes = workspace(),
-    communicator_bytes = kernels.of "memory".nccl,
+    communicator_bytes = kernels.of "memory".nccl, context_bytes = kernels.of "memory".context,
+    slack = kernels.of "memory".reserved - 1,
     data_overlap = o.data_overlap and 1 or 0, offloaded = o.offload_optimizer,
     iterations = optimizer.iterations or 0,
     reshards = o.reshard_after_forward and 1 or 0, reserved = o.reserve,

@@ -194,7 +194,10 @@ end
 ---                 (--cross-entropy-fusion-impl native); "fused", a library's kernels on 16-bit logits (… te,
 ---                 FlashAttention's); "copied", in place of a copy of logits in fp32 (nanotron); "pytorch",
 ---                 F.cross_entropy of logits in fp32; "pytorch-16bit", of logits as they are; "compiled", "pytorch"
----                 under torch.compile; unsaid: what "in-place" keeps, in one kernel a pass
+---                 under torch.compile; "chunked", "pytorch" and the head's product in eight chunks of the
+---                 sequence (torchtitan since 2026); "chunked-logits", of whole logits (torchtune);
+---                 "fused-linear", with the head's product in one kernel (Liger); unsaid: what "in-place" keeps, in
+---                 one kernel a pass
 ---  switched       true: it was fitted to runs with the switches that their rows tell
 ---                 (lua/tperf/measured/run/switches.lua)
 ---  moe_dispatcher, overlap_tp   what the stack does where a run does not say, as tperf.train has them; likewise

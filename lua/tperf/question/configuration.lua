@@ -21,6 +21,7 @@ local configuration = {}
 ---@field activations number kept from forward to backward passes, of all micro-batches in flight
 ---@field passing number that lives during one pass only
 ---@field buffers number of libraries
+---@field runtime number the context of the GPU, and what the allocator reserves and does not use
 
 ---@class tperf.breakdown seconds of an iteration; they add up to its time
 ---@field compute number launches and arithmetic

@@ -51,6 +51,7 @@ static figures figures_of(tperf_builder *builder, int64_t dp, int64_t pp, int64_
                           int zero) {
     tperf_training training = tperf_training_adam;
     training.workspace_bytes = training.communicator_bytes = 0;
+    training.context_bytes = training.slack = 0;
     const tperf_choice choice = {dp * microbatches, dp, 1, 1, zero};
     const int64_t fast[TPERF_AXES_MAX] = {1, 1, 1};
     tperf_error error;

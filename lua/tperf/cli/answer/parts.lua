@@ -10,7 +10,8 @@ local TIMES <const> = {
   bubble = "pipeline bubble", host = "waiting for launches", optimizer = "optimizer and host, between steps",
   straggling = "the slowest GPU", offload = "copies to and from the host",
 }
-local TITLES <const> = { optimizer = "optimizer state", passing = "during one pass", buffers = "libraries' buffers" }
+local TITLES <const> = { optimizer = "optimizer state", passing = "during one pass", buffers = "libraries' buffers",
+  runtime = "context and allocator" }
 parts.time, parts.memory = {}, {}
 for i, name in ipairs(core.time_parts) do parts.time[i] = { name, TIMES[name] } end
 for i, part in ipairs(core.memory_parts) do parts.memory[i] = { part.name, TITLES[part.name] or part.name } end

@@ -47,13 +47,14 @@ function stages.chart(c, model, capacity, options)
   return require "tperf".plot.bars(o)
 end
 
--- A narrow table keeps the parts, whose sum is the total.
+-- A narrow table keeps the parts, whose sum is the total, in as few columns as 80 characters have room for.
+stages.titles = { optimizer = "states", activations = "saved" }
 stages.columns = {
   { key = "devices", title = "stages", align = "right" }, { key = "layers", wide = 1 },
   { key = "in_flight", title = "in flight", wide = 3 },
 }
 for _, part in ipairs(stages.parts) do
-  stages.columns[#stages.columns + 1] = { key = part, unit = "bytes", digits = 3 }
+  stages.columns[#stages.columns + 1] = { key = part, title = stages.titles[part], unit = "bytes", digits = 3 }
 end
 table.move({ { key = "total", unit = "bytes", digits = 3 }, { key = "ends", wide = 2 } }, 1, 2,
   #stages.columns + 1, stages.columns)

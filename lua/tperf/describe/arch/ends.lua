@@ -65,7 +65,17 @@ local OWN_BYTES <const> = 4 -- of each logit, kept without a profile: the softma
 local function as_in(one, loss)
   if not loss then return one end
   local bytes, logits = kernels.of "losses"[loss], one:saved_bytes() / OWN_BYTES
-  return one:hold(bytes.kept * logits, bytes.held * logits):move(bytes.forward * logits, bytes.backward * logits)
+  local held = math.max(bytes.held * logits, 1) -- 0 would mean as many as it reads and writes
+  return one:hold(bytes.kept * logits, held):move(bytes.forward * logits, bytes.backward * logits)
+end
+
+local CHUNKS <const> = 2 -- inputs of the head: at most so much of 16-bit logits exists if they are nowhere whole
+
+-- The head's product where the loss takes its rows in chunks of at least their number / ceil(vocab / width), rounded up
+-- to a power of two (Liger): their logits are up to twice as large as all inputs.
+local function in_chunks(head, loss)
+  if not loss or kernels.of "losses"[loss].whole then return head end
+  return head:hold(head:saved_bytes(), CHUNKS * head:saved_bytes())
 end
 
 --- The product with the output table and, in training, the loss. shared: another op of this GPU holds the table.
@@ -77,7 +87,8 @@ function ends.logits(m, p, shared)
     name = "head", n_in = width, n_out = m.vocab, bias = m.biases.head and not own_bias, tied = m.tied_embeddings,
     weights_elsewhere = shared, rows = rows,
   }
-  local ops = { p.padded_vocabulary == false and head or head:pad() }
+  head = p.padded_vocabulary == false and head or head:pad()
+  local ops = { p.mode == "train" and in_chunks(head, p.loss) or head }
   if own_bias then
     ops[2] = op.bias {
       name = "head-bias", tokens = rows or p:inner_tokens(), width = fitting.padded(m.vocab, p[p.features]),

@@ -48,7 +48,7 @@ end
 function peak.shown(stages, note, workspaces)
   local memory = note:lower():find "last%) rank" and stages[#stages].memory or fullest(stages)
   local outside, kind = training.outside_allocator(memory), peak.kind(note)
-  local allocated, of = memory.total - outside + (workspaces or 0), kernels.of "memory"
+  local allocated, of = training.allocated(memory) + (workspaces or 0), kernels.of "memory"
   if kind == "whole GPU" then return allocated * of.reserved + outside + of.context end
   return kind == "reserved" and allocated * of.reserved or allocated
 end

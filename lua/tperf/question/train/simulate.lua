@@ -66,14 +66,17 @@ end
 local HELD <const> = {} -- parts of the memory that are held all the time
 for _, part in ipairs(core.memory_parts) do HELD[#HELD + 1] = part.held and part.name or nil end
 
--- What each device holds all the time: a list of tperf.memory without activations and passing memory.
-local function kept_by(stages)
+-- What each device holds all the time: a list of tperf.memory without activations and passing memory, and without what
+-- the allocator reserves beyond these: `slack` bytes for each of theirs.
+local function kept_by(stages, slack)
   local list = {}
   for _, stage in ipairs(stages) do
     local m = stage.memory
     for _ = 1, stage.repeats do
       local held = { total = 0.0 }
       for _, name in ipairs(HELD) do held[name], held.total = m[name], held.total + m[name] end
+      local beyond = slack * (m.activations + m.passing)
+      held.runtime, held.total = held.runtime - beyond, held.total - beyond
       list[#list + 1] = held
     end
   end
@@ -110,13 +113,14 @@ end
 local function peak_of(t)
   local device, most = 1, -1.0
   for d = 1, t.devices do
-    local total = t.kept[d].total + t.fullest[d]
+    local total = t.kept[d].total + (1 + t.slack) * t.fullest[d]
     if total > most then device, most = d, total end
   end
   local position = t.fullest_at[device]
   local passing, first, second = passing_at(t, device, position)
   local alive = { activations = t.fullest[device] - passing, passing = passing }
   for _, name in ipairs(HELD) do alive[name] = t.kept[device][name] end
+  alive.runtime = alive.runtime + t.slack * t.fullest[device]
   return {
     device = device, time = first.start, total = most,
     moment = {
@@ -144,7 +148,8 @@ local function simulated_stage(stage, t, device)
   for name, value in pairs(stage) do one[name] = value end
   for name, bytes in pairs(stage.memory) do m[name] = bytes end
   m.passing = (passing_at(t, device, position))
-  m.activations, m.total = t.fullest[device] - m.passing, t.kept[device].total + t.fullest[device]
+  m.activations, m.runtime = t.fullest[device] - m.passing, t.kept[device].runtime + t.slack * t.fullest[device]
+  m.total = t.kept[device].total + (1 + t.slack) * t.fullest[device]
   one.device, one.repeats, one.memory = device, 1, m
   one.in_flight = microbatches * t.devices / t.stages
   return one
@@ -217,7 +222,8 @@ end
 ---  optimizer's step, the tasks of every pass, and peak: the moment at which the fullest GPU is fullest
 function simulate.run(c, question, candidate, o)
   local t, stages = timeline_of(c, question, candidate, o)
-  t.kept = kept_by(c.stages)
+  t.slack = question.rules.memory_counts_passing and question.training.slack or 0
+  t.kept = kept_by(c.stages, t.slack)
   t.peak = peak_of(t)
   t.step = function() return candidate:tasks(stages) end
   return t
