@@ -1627,6 +1627,7 @@
 ---@field software? string|table the software profile of all rows; default: the one that the row names
 ---@field hold_out? "stack"|"system"|"scale"|"model"|"third" "stack", "system", "scale", "model" or "third": for training runs, refits software profiles without each of these groups in turn and predicts it. A stack is predicted by the shared profile of its kind (`typical` or `tuned`) fitted to the other stacks, the other groups by the stack's own profile, fitted to the rest of its runs: those on other systems; on the smaller half of the GPU counts; of other families of models; two thirds
 ---@field each? function function(case): called with each case in place of keeping it in `cases`, so that a table of a million rows takes 16 bytes a row; not for serving, nor with hold_out
+---@field intervals? boolean true: a training run has `spread`, { low, high }: nine tenths of runs like it take between so many times the predicted time (false)
 ---@field brief? boolean true: a case has its row, system, label and figures alone, and several processes share the rows (false)
 
 ---A column of a table.
@@ -1797,7 +1798,9 @@ function tperf_Report:save(path) end
 ---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
 ---@field software string profile of the software stack; "none": the formulas alone
 ---@field time_without_waste number seconds of an iteration by the formulas alone: kernels and links as timed on their own, without host and optimizer's step; at most `time`
----@field interval? table with a profile: { low, high } seconds between which 90 % of comparable runs lie
+---@field interval? table with a profile: intervals.time
+---@field intervals? table with a profile: { time, memory } = { low, high } each, in which 90 % of comparable runs lie
+---@field fit "fits"|"may not fit"|"does not fit" all of the memory's interval, a part of it, or none of it
 ---@field warnings? string[] with a profile: in which respects no compared run resembled this one; of an architecture: what its blocks leave out (GPUs of an axis that each do all of a block's work)
 ---@field least_time? number of tperf.train: a lower bound, in seconds, of every simulation of its schedule
 ---@field unproven? string of tperf.search, if it was interrupted: how many of the candidates that could be better were simulated
@@ -2050,6 +2053,7 @@ function tperf_system:calibration() end
 ---@field fullest number[] by device: the most held while a pass runs, including temporary buffers
 ---@field fullest_at integer[] by device: that pass's position in its queue
 ---@field passing? table temporary buffers that exist only while a pass runs: bytes by pass and stage
+---@field slack? number models only: bytes that the allocator reserves beyond each that it gives out
 ---@field kept? table[] models only, by device: memory held throughout: weights … and total
 ---@field peak? table models only: the moment of peak memory on the fullest device, and its contents
 ---@field step? table|function models only: the lists of tasks that timeline:tasks reads

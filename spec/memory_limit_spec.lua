@@ -125,7 +125,7 @@ describe("an answer that cannot fit", function()
       local result = run(SEARCH .. "search { " .. fields .. " }", "--max-memory 16MB")
       assert.equal(1, result.code)
       local expected = ("script.lua:6: tperf.search: not enough memory: %s makes %d rows, at least %s, and "):format(
-        (fields:gsub(", infeasible.*", "")), count, units.format(2000 * count, "bytes"))
+        (fields:gsub(", infeasible.*", "")), count, units.format(2200 * count, "bytes"))
       assert.truthy(result.err:find(expected, 1, true), result.err)
     end
   end)
@@ -157,7 +157,7 @@ describe("an answer that cannot fit", function()
       collectgarbage()
       print((collectgarbage "count" - before) * 1024 / #found)]])
     local bytes = tonumber(result.out)
-    assert.is_true(bytes > 2000 and bytes < 2800, result.out .. result.err)
+    assert.is_true(bytes > 2200 and bytes < 3000, result.out .. result.err)
   end)
 end)
 

@@ -1,4 +1,5 @@
 -- The software of a question: `typical` by default, and named in every answer.
+local kernels = require "tperf.describe.kernels"
 local program = require "program"
 local tperf = require "tperf"
 
@@ -20,6 +21,16 @@ local function search(changes)
 end
 
 local function train(changes) return tperf.train(with(changes)) end
+
+-- The class with exactly these conditions in kernels/intervals.yaml.
+local function class(figure, where)
+  for _, one in ipairs(kernels.of "intervals".classes) do
+    local same = one.figure == figure
+    for name, value in pairs(one.where) do same = same and where[name] == value end
+    for name, value in pairs(where) do same = same and one.where[name] == value end
+    if same then return one end
+  end
+end
 
 describe("the software of a question", function()
   it("is typical by default", function()
@@ -57,9 +68,43 @@ describe("the software of a question", function()
       local p = tperf.software(software)
       local bare = train { software = "none", attention = "flash", gradients = p.gradients, loss = p.loss }
       assert.equal(bare.time, c.time_without_waste)
-      assert.equal(c.time * p.spread[1], c.interval.low)
-      assert.equal(c.time * p.spread[2], c.interval.high)
+      assert.same(c.interval, c.intervals.time)
+      if software == "torchtitan-2024" then -- its own runs resemble this one
+        assert.same({ low = c.time * p.spread[1], high = c.time * p.spread[2] }, c.interval)
+      end
     end
+  end)
+
+  it("has the intervals of the nearest class of runs that no fit saw, of time and memory", function()
+    for _, kind in ipairs { "typical", "tuned" } do
+      for scale, sizes in pairs { node = { dp = 8 }, cluster = { dp = 64 } } do
+        for model, name in pairs { dense = "llama-3.1-8b", experts = "qwen3-30b-a3b" } do
+          local c = train { software = kind, dp = sizes.dp, model = name, zero = 1 }
+          for figure, value in pairs { time = c.time, memory = c.memory.total } do
+            local where = { software = kind, model = model, scale = scale }
+            local of, got = class(figure, where), c.intervals[figure]
+            -- too few runs of mixtures on clusters told their memory; unlike and narrow ones widen it
+            if of then assert.is_true(got.low <= of.low * value + 1e-9 and got.high >= of.high * value - 1e-9) end
+          end
+        end
+      end
+    end
+    local usual = class("memory", { software = "typical", model = "dense", scale = "node" })
+    local c = train()
+    assert.near(usual.low * c.memory.total, c.intervals.memory.low, 1)
+    assert.near(usual.high * c.memory.total, c.intervals.memory.high, 1)
+  end)
+
+  it("says whether a run fits, may not fit, or does not fit, by the memory's interval", function()
+    local c = train()
+    local function fit(visible)
+      local system = tperf.system("h100-sxm"):with { accelerator = { hbm = { capacity = visible, visible = visible } } }
+      return train({ system = system }).fit
+    end
+    assert.equal("fits", fit(1.001 * c.intervals.memory.high))
+    assert.equal("may not fit", fit(0.999 * c.intervals.memory.high))
+    assert.equal("may not fit", fit(1.001 * c.intervals.memory.low))
+    assert.equal("does not fit", fit(0.999 * c.intervals.memory.low))
   end)
 
   it("also reports the time without waste of schedules that are simulated", function()
@@ -342,18 +387,11 @@ describe("runs that a profile was not fitted to", function()
     for _, dp in ipairs { 64, 8192, 8192, 64 } do assert.equal(dp > 64, warned(dp)) end
   end)
 
-  it("are warned of for unfused attention, whose interval has both errors", function()
+  it("are warned of for unfused attention, whose interval is that of other runs unlike a profile's", function()
     local fused, unfused = search(), search { attention = "unfused" }
     assert.equal("no run of typical with unfused attention was compared", table.concat(unfused.warnings, "\n"))
-    local typical = tperf.software "typical"
-    assert.near(typical.spread[1], fused.interval.low / fused.time, 1e-9)
-    for i, bound in ipairs { "low", "high" } do
-      local stack, reach = math.log(typical.spread[i]), math.log(typical.reach[i])
-      assert.near((stack ^ 2 + reach ^ 2) ^ 0.5, math.abs(math.log(unfused.interval[bound] / unfused.time)), 1e-9)
-    end
-    local own = tperf.software "megatron-lm-2022"
-    local elsewhere = train { attention = "flash", software = own }
-    assert.near(math.min(own.spread[1], typical.reach[1]), elsewhere.interval.low / elsewhere.time, 1e-9)
+    assert.is_true(unfused.interval.low / unfused.time <= fused.interval.low / fused.time)
+    assert.is_true(unfused.interval.high / unfused.time >= fused.interval.high / fused.time)
     local old = train { attention = "unfused", software = "megatron-lm-2022" }
     assert.is_nil(table.concat(old.warnings, "\n"):find("attention was compared", 1, true))
     local other = train { attention = "flash", software = "megatron-lm-2022" }

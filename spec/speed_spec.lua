@@ -335,7 +335,7 @@ describe("the instructions", function()
 
   it("of the start of the library are so many", function()
     local count = part(1, "all")
-    assert.truthy(count <= 6.1e6, ("%d instructions"):format(count))
+    assert.truthy(count <= 6.2e6, ("%d instructions"):format(count))
   end)
 
   it("that price experts in a pipeline, with eight placements, are so many", function()
@@ -386,7 +386,7 @@ describe("the start of the library", function()
     local one = modules_after [[
       tperf.train { model = "llama-3.1-8b", system = "h100-sxm", global_batch = 64, dp = 8 }
     ]]
-    assert.truthy(one <= 120, ("%d modules for a configuration"):format(one))
+    assert.truthy(one <= 122, ("%d modules for a configuration"):format(one))
     assert.truthy(modules_after "for _ in pairs(tperf) do end" > one)
   end)
 end)

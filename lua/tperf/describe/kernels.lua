@@ -49,45 +49,90 @@ local function loss()
   return passes { kept = bytes(), held = bytes(), whole = check.boolean { default = true } }
 end
 
+local function above_zero(value) return type(value) == "number" and value > 0 and value < math.huge end
+
+-- Whether a value is a class of runs with its errors; every question reads some dozens of them.
+local function is_class(one)
+  if type(one) ~= "table" or type(one.figure) ~= "string" or type(one.where) ~= "table" then return false end
+  for name, value in pairs(one.where) do
+    if type(name) ~= "string" or type(value) ~= "string" then return false end
+  end
+  return above_zero(one.low) and above_zero(one.high) and one.low <= one.high
+    and math.type(one.runs) == "integer" and math.type(one.sources) == "integer"
+end
+
+-- Classes of runs: a figure, conditions (features with their values), quantiles of measured / predicted, and of how
+-- many runs and sources they are.
+local function classes(value, path)
+  for i, one in ipairs(type(value) == "table" and value or {}) do
+    if not is_class(one) then
+      return nil, ("'%s[%d]' must be a class such as { figure: time, where: { software: typical }, low: 0.8, "
+        .. "high: 1.5, runs: 100, sources: 9 }"):format(path, i), path
+    end
+  end
+  if type(value) == "table" then return value end
+  return nil, ("'%s' must be a list of classes"):format(path), path
+end
+
+-- A schema is made when its file is first read.
 local SCHEMAS <const> = {
-  eager = { -- PyTorch without a compiler
-    rotary = passes(), gate = passes(),
-    norms = check.record_of { pytorch = passes(), copied = passes { kept = bytes() } },
-    limits = passes { kept = bytes() },
-  },
-  losses = { -- of profiles: what cross-entropy keeps, holds and moves
-    ["in-place"] = loss(), native = loss(), copied = loss(), pytorch = loss(), ["pytorch-16bit"] = loss(),
-    compiled = loss(), chunked = loss(), ["chunked-logits"] = loss(), ["fused-linear"] = loss(), fused = loss(),
-  },
-  dispatch = {
-    -- Multiprocessors that the kernels occupy; bytes/s that each of these relays between domains, and passes on within
-    -- one, a GPU's own tokens too (0: as fast as links are); the part of a port's bandwidth that they reach (0: as an
-    -- all-to-all's).
-    deepep = check.record_of {
-      sms = count(), relayed = rate, passed = rate,
-      -- In serving, for a GPU's batch of so many tokens at most: beyond an all-to-all's latency, what each doubling of
-      -- the nodes takes more; and the part of a port's bandwidth.
-      low_latency = check.record_of {
-        tokens = count(), doubling = check.number { min = 0, max = 1, unit = "s" }, ports = part(),
+  eager = function() -- PyTorch without a compiler
+    return {
+      rotary = passes(), gate = passes(),
+      norms = check.record_of { pytorch = passes(), copied = passes { kept = bytes() } },
+      limits = passes { kept = bytes() },
+    }
+  end,
+  losses = function() -- of profiles: what cross-entropy keeps, holds and moves
+    return {
+      ["in-place"] = loss(), native = loss(), copied = loss(), pytorch = loss(), ["pytorch-16bit"] = loss(),
+      compiled = loss(), chunked = loss(), ["chunked-logits"] = loss(), ["fused-linear"] = loss(), fused = loss(),
+    }
+  end,
+  dispatch = function()
+    return {
+      -- Multiprocessors that the kernels occupy; bytes/s that each of these relays between domains, and passes on
+      -- within one, a GPU's own tokens too (0: as fast as links are); the part of a port's bandwidth that they reach (0:
+      -- as an all-to-all's).
+      deepep = check.record_of {
+        sms = count(), relayed = rate, passed = rate,
+        -- In serving, for a GPU's batch of so many tokens at most: beyond an all-to-all's latency, what each doubling
+        -- of the nodes takes more; and the part of a port's bandwidth.
+        low_latency = check.record_of {
+          tokens = count(), doubling = check.number { min = 0, max = 1, unit = "s" }, ports = part(),
+        },
       },
-    },
-    hybridep = check.record_of { sms = count(), relayed = rate, ports = part() },
-  },
-  experts = { choice = passes(), bias = passes { held = bytes() }, sorts = count() },
-  sampling = {
-    widen = bytes(), largest = bytes(), copies = count(), draw = list(), sort = list(), cut = list(), reject = list(),
-  },
-  attention = {
-    softmax = passes { heads = check.integer { min = 1, max = MOST }, keys = count(), calls = count() },
-    aligned = check.integer { min = 1, max = MOST }, scan = passes(), delta = passes(),
-  },
-  memory = {
-    reserved = check.number { min = 1, max = 100 }, context = size(), nccl = size(), logit = bytes(),
-    cublas = check.record_of { bytes = size(), older = size(), threads = count() },
-    engine = check.record_of { bytes = size(), older = size() },
-    older = check.list(check.string()), -- generations of GPUs
-    growth = check.record_of { library = part(), script = part() },
-  },
+      hybridep = check.record_of { sms = count(), relayed = rate, ports = part() },
+    }
+  end,
+  intervals = function() -- errors of runs that no fit saw
+    return {
+      classes = classes,
+    }
+  end,
+  experts = function()
+    return { choice = passes(), bias = passes { held = bytes() }, sorts = count() }
+  end,
+  sampling = function()
+    return {
+      widen = bytes(), largest = bytes(), copies = count(), draw = list(), sort = list(), cut = list(), reject = list(),
+    }
+  end,
+  attention = function()
+    return {
+      softmax = passes { heads = check.integer { min = 1, max = MOST }, keys = count(), calls = count() },
+      aligned = check.integer { min = 1, max = MOST }, scan = passes(), delta = passes(),
+    }
+  end,
+  memory = function()
+    return {
+      reserved = check.number { min = 1, max = 100 }, context = size(), nccl = size(), logit = bytes(),
+      cublas = check.record_of { bytes = size(), older = size(), threads = count() },
+      engine = check.record_of { bytes = size(), older = size() },
+      older = check.list(check.string()), -- generations of GPUs
+      growth = check.record_of { library = part(), script = part() },
+    }
+  end,
 }
 
 local source = check.string { optional = true }
@@ -99,7 +144,7 @@ local function own(path)
 end
 
 local function made(name)
-  local path, schema = ("kernels/%s.yaml"):format(name), SCHEMAS[name]
+  local path, schema = ("kernels/%s.yaml"):format(name), SCHEMAS[name]()
   schema.source = source
   local construct = catalogue.constructor { what = path, kind = "kernels", schema = schema }
   return construct(own(path) or (core.yaml(core.files[path], path)))

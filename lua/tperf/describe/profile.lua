@@ -2,6 +2,7 @@
 -- and warnings, which come from the runs that the profile was fitted to.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
+local intervals = require "tperf.describe.intervals"
 local refusal = require "tperf.base.refusal"
 local software = require "tperf.base.catalogue".shared(require "tperf.describe.software")
 local unfit = require "tperf.describe.unfit"
@@ -117,14 +118,21 @@ function runtime.widened(spread, reach, shared)
   return { math.exp(-both(1)), math.exp(both(2)) }
 end
 
---- The interval of measured / predicted times that holds nine tenths of runs.
+--- The intervals of measured / predicted values that hold nine tenths of runs: of a stack's own profile, those of its
+--- own runs, held out, if they resemble the question; else of the nearest classes of runs that no fit saw.
 ---@param profile table
----@param unlike boolean  true: no run that the profile was fitted to resembles the question
----@return number[]?  { low, high }; nil if the profile was never compared with runs
-function runtime.interval(profile, unlike)
-  local spread, reach = profile.spread, unlike and software(runtime.USUAL).reach
-  if not (spread and reach) then return spread end
-  return runtime.widened(spread, reach, SHARED[profile.name] or false)
+---@param question table  { model, gpus, precision = the recipe's name, compile, adapters }
+---@param unlike boolean  no run that the profile was fitted to resembles the question
+---@return number[]? time    { low, high }; nil if the profile was never compared with runs
+---@return number[]? memory
+function runtime.intervals(profile, question, unlike)
+  local shared, compared = SHARED[profile.name], profile.spread ~= nil
+  local time, memory = intervals.of_training {
+    software = shared and profile.name or compared and "own" or runtime.USUAL, unlike = unlike, model = question.model,
+    gpus = question.gpus, precision = question.precision, compile = question.compile, adapters = question.adapters,
+  }
+  if not compared then return nil, memory end
+  return (shared or unlike) and time or profile.spread, memory
 end
 
 --- Notes in a question what its profile says of all its configurations.
@@ -137,19 +145,24 @@ function runtime.prepare(profile, question)
   said.gpus, said.software = question.gpus, profile and profile.name or "none"
   if not profile then return end
   said.warnings = unfit.warnings(profile, question, question.gpus)
-  said.spread = runtime.interval(profile, #said.warnings > 0)
+  said.time, said.memory = runtime.intervals(profile, question, #said.warnings > 0)
 end
 
---- Writes into a configuration its software, the interval that holds nine tenths of its runs, and warnings about
+-- The ends of an interval around a value.
+local function around(value, spread) return { low = value * spread[1], high = value * spread[2] } end
+
+--- Writes into a configuration its software, the intervals that hold nine tenths of its runs, and warnings about
 --- properties that no run had.
 ---@param c table         a configuration, changed in place
 ---@param question table  after runtime.prepare
 function runtime.describe(c, question)
   local said = question.said
-  local warnings, spread = said.warnings, said.spread
+  local warnings = said.warnings
   c.software = said.software
   if warnings then c.warnings = table.move(warnings, 1, #warnings, 1, {}) end
-  if spread then c.interval = { low = c.time * spread[1], high = c.time * spread[2] } end
+  local time = said.time and around(c.time, said.time)
+  if not (time or said.memory) then return end
+  c.interval, c.intervals = time, { time = time, memory = said.memory and around(c.memory.total, said.memory) }
 end
 
 return runtime

@@ -173,7 +173,10 @@ end
 
 -- What of a case is told to those who ask for no more: plain data, which other processes can send.
 local BRIEF <const> = { "source", "label", "system", "metric", "measured", "predicted", "stack", "unknown", "memory",
-  "memory_kind", "predicted_memory" }
+  "memory_kind", "predicted_memory", "spread" }
+
+-- What decides how another process predicts its rows.
+local TOLD <const> = { "reader", "system", "rules", "software", "intervals" }
 
 local latest = {} -- what the last part was predicted with, and how
 
@@ -182,9 +185,10 @@ local latest = {} -- what the last part was predicted with, and how
 ---@return table[] list  of each row, what is told of its case, or { left: why it is left out }
 function measured.part(given)
   local same = latest.predict ~= nil
-  for _, name in ipairs { "reader", "system", "rules", "software" } do same = same and latest[name] == given[name] end
+  for _, name in ipairs(TOLD) do same = same and latest[name] == given[name] end
   if not same then
-    latest = { reader = given.reader, system = given.system, rules = given.rules, software = given.software }
+    latest = {}
+    for _, name in ipairs(TOLD) do latest[name] = given[name] end
     for _, reader in ipairs(measured.readers) do
       if reader.name == given.reader then latest.predict = predictor(reader, given) end
     end
@@ -210,7 +214,7 @@ local function sharing(reader, options, tell)
     for first = 1, #rows, size do
       local part = table.move(rows, first, math.min(first + size - 1, #rows), 1, {})
       asked[#asked + 1] = { { reader = reader.name, system = options.system, rules = options.rules,
-        software = options.software, rows = part } }
+        software = options.software, intervals = options.intervals, rows = part } }
     end
     for i, list in ipairs(pool.map("tperf.measured", "part", asked, function() end)) do
       for k, told in ipairs(list) do

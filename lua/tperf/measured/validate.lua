@@ -13,6 +13,7 @@ local validate = {}
 local schema = {
   file = check.string(), system = check.any { optional = true }, rules = check.any { optional = true },
   software = check.any { optional = true }, brief = check.boolean { default = false },
+  intervals = check.boolean { default = false },
   hold_out = check.choice { holdout.WAYS, optional = true }, each = check.func { optional = true },
 }
 
@@ -92,6 +93,8 @@ end
 ---             families of models; two thirds
 ---   each      function(case): called with each case in place of keeping it in `cases`, so that a table of a million
 ---             rows takes 16 bytes a row; not for serving, nor with hold_out
+---   intervals  true: a training run has `spread`, { low, high }: nine tenths of runs like it take between so many
+---             times the predicted time (false)
 ---   brief     true: a case has its row, system, label and figures alone, and several processes share the rows (false)
 ---@return table result { kind, rows, predicted, cases = { { predicted, measured, source, label, system, row } … },
 ---   left_out = { { reason, rows } … }, memory = as sources, for peak memory, and memory_kinds, the same by what the

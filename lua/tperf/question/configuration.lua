@@ -113,7 +113,9 @@ local configuration = {}
 ---@field software string profile of the software stack; "none": the formulas alone
 ---@field time_without_waste number seconds of an iteration by the formulas alone: kernels and links as timed on their
 --- own, without host and optimizer's step; at most `time`
----@field interval? table with a profile: { low, high } seconds between which 90 % of comparable runs lie
+---@field interval? table with a profile: intervals.time
+---@field intervals? table with a profile: { time, memory } = { low, high } each, in which 90 % of comparable runs lie
+---@field fit "fits"|"may not fit"|"does not fit" all of the memory's interval, a part of it, or none of it
 ---@field warnings? string[] with a profile: in which respects no compared run resembled this one; of an architecture:
 --- what its blocks leave out (GPUs of an axis that each do all of a block's work)
 ---@field least_time? number of tperf.train: a lower bound, in seconds, of every simulation of its schedule
@@ -129,10 +131,18 @@ local configuration = {}
 ---@field straggling? tperf.straggling of tperf.train, if asked for: what unequal GPUs add to its time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
+-- Bytes of a GPU that a question may use.
+local function room_of(question) return visible_memory(question.system) * (1 - question.training.reserved) end
+
 --- Whether a GPU's memory suffices.
 ---@param memory table  with its total in bytes
-function configuration.fits(memory, question)
-  return memory.total <= visible_memory(question.system) * (1 - question.training.reserved)
+function configuration.fits(memory, question) return memory.total <= room_of(question) end
+
+-- The same by the interval of the memory; without one by the memory itself.
+local function fit_of(c, room)
+  local interval = c.intervals and c.intervals.memory
+  if not interval then return c.feasible and "fits" or "does not fit" end
+  return interval.high <= room and "fits" or interval.low <= room and "may not fit" or "does not fit"
 end
 
 local per_token = setmetatable({}, { __mode = "k" }) -- FLOPs by model; models are never changed in place
@@ -207,10 +217,12 @@ function configuration.of(question, s, found, candidate, fields)
   c.throughput = question.global_batch / c.time
   c.tokens_per_second = c.throughput * question.tokens
   c.trained_parameters = question.work and math.tointeger(question.work.trained)
-  c.feasible = configuration.fits(c.memory, question)
+  local room = room_of(question)
+  c.feasible = c.memory.total <= room
   c.mfu, c.mfu_all_pairs = utilisation(c, question)
   c.checkpoint_bytes = question.checkpoint_bytes
   profile.describe(c, question)
+  c.fit = fit_of(c, room)
   return c
 end
 

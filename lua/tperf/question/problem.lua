@@ -265,7 +265,7 @@ function problem.of(o, strategies)
       p.questions[#p.questions + 1] = {
         model = p.model, system = machine, gpus = gpus, global_batch = o.global_batch, rules = p.rules,
         training = p.training, profile = p.profile, software = p.software, precision = precision.of(o.precision).name,
-        attention = o.attention, overlaps = overlap.said(o),
+        attention = o.attention, overlaps = overlap.said(o), compile = o.compile, adapters = o.peft ~= nil,
         placed = p.placed, named = named,
       }
     end

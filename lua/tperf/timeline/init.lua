@@ -22,6 +22,7 @@ local units = require "tperf.base.units"
 ---@field fullest number[] by device: the most held while a pass runs, including temporary buffers
 ---@field fullest_at integer[] by device: that pass's position in its queue
 ---@field passing? table temporary buffers that exist only while a pass runs: bytes by pass and stage
+---@field slack? number models only: bytes that the allocator reserves beyond each that it gives out
 ---@field kept? table[] models only, by device: memory held throughout: weights … and total
 ---@field peak? table models only: the moment of peak memory on the fullest device, and its contents
 ---@field step? table|function models only: the lists of tasks that timeline:tasks reads

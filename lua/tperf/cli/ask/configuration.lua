@@ -88,6 +88,8 @@ configuration.columns = options.join({ { key = "strategy", usual = USUAL } }, ax
   { key = placement, title = "placement", wide = 4 }, { key = "time", unit = "s" },
   { key = "interval.low", title = "from", unit = "s", digits = 2 },
   { key = "interval.high", title = "to", unit = "s", digits = 2 },
+  { key = "intervals.memory.low", title = "memory from", unit = "bytes", csv = true },
+  { key = "intervals.memory.high", title = "memory to", unit = "bytes", csv = true }, { key = "fit", csv = true },
   { key = "time_without_waste", unit = "s", csv = true }, { key = "mfu", unit = "%", digits = 3 },
   { key = function(c) return c.tokens_per_second / c.gpus end, title = "tokens/s/GPU", wide = 6 },
   { key = "memory.total", title = "memory", unit = "bytes" },
@@ -99,13 +101,19 @@ configuration.columns = options.join({ { key = "strategy", usual = USUAL } }, ax
 local function told_of(c, profile, timed)
   if not timed then return "software " .. c.software end
   if c.software == "none" then return "software none: the formulas alone, without the waste of any stack" end
-  if not (profile.spread and profile.error) then return "software " .. c.software end
-  local told = ("software %s: half of the runs that its fit did not see came within %s, nine tenths took %.2g to %.2g "
-    .. "times as long as predicted"):format(c.software, format.number(profile.error, "%", 2),
-    table.unpack(profile.spread))
-  if not answers.is_unlike(c) then return told end
-  return ("%s; this one is unlike them, so the table allows for %.2g to %.2g times"):format(told,
-    c.interval.low / c.time, c.interval.high / c.time)
+  if not (profile.error and c.interval) then return "software " .. c.software end
+  return ("software %s: half of the runs that its fit did not see came within %s; nine tenths of runs like this one, "
+    .. "of sources that no fit saw, took %.2g to %.2g times as long as predicted%s"):format(c.software,
+    format.number(profile.error, "%", 2), c.interval.low / c.time, c.interval.high / c.time,
+    answers.is_unlike(c) and "; its fit saw runs unlike them" or "")
+end
+
+-- Whether the memory suffices, by its interval.
+local function fit_of(c)
+  local memory = c.intervals and c.intervals.memory
+  if not memory then return nil end
+  return ("%s: nine tenths of such runs hold %s to %s of memory"):format(c.fit, format.number(memory.low, "bytes", 3),
+    format.number(memory.high, "bytes", 3))
 end
 
 -- How GPUs were placed.
@@ -126,6 +134,8 @@ function configuration.tell(values, rows, machine, timed)
   local profile = c.software ~= "none" and software(values.software or c.software)
   if not values.json and not values.csv then
     print("\n" .. told_of(c, profile, timed))
+    local fit = fit_of(c)
+    if fit then print((rows[2] and "the first " or "") .. fit) end
     if c.gpus > system(machine).network.fast.domain then print(placed_of(c)) end
     if c.trained_parameters then print(("trains %d parameters"):format(c.trained_parameters)) end
     if timed and c.software ~= "none" and c.time_without_waste < c.time then

@@ -70,10 +70,12 @@ end
 -- { at, part }: log(measured / predicted) of all lists in order, each list with the same weight, and the expected part
 -- of further runs below each: i / (n + 1) below the i-th of n equal ones (Wilks, 1941), so that few runs give wide
 -- intervals. With unequal weights, n is Kish's effective sample size (1965).
-local function ranked(lists)
-  local points, square, below = {}, 0, 0
+local function ranked(lists, most)
+  local points, square, below, all = {}, 0, 0, 0
+  local function weight_of(ratios) return most and math.min(#ratios, most) or 1 end
+  for _, ratios in ipairs(lists) do all = all + weight_of(ratios) end
   for _, ratios in ipairs(lists) do
-    local weight = 1 / (#lists * #ratios)
+    local weight = weight_of(ratios) / (all * #ratios)
     for _, ratio in ipairs(ratios) do
       points[#points + 1] = { at = -math.log(ratio), weight = weight }
       square = square + weight ^ 2
@@ -105,9 +107,10 @@ end
 
 --- The interval of times relative to the prediction that holds nine tenths of runs.
 ---@param lists number[][]  predicted / measured of runs held out; each list has the same weight
+---@param most integer?     or the weight of its runs, but of so many at most
 ---@return number[]?  { low, high }: the 5 % and 95 % quantiles of measured / predicted; nil for fewer than two runs
-function fit.spread(lists)
-  local points = ranked(lists)
+function fit.spread(lists, most)
+  local points = ranked(lists, most)
   if #points < 2 then return nil end
   return { math.exp(place(points, 0.05)), math.exp(place(points, 0.95)) }
 end

@@ -67,8 +67,8 @@ local function errors_of(ratios)
   return list
 end
 
--- Whether a case is unlike the runs of a profile with these facts.
-local function is_unlike(facts, case)
+--- Whether a case is unlike the runs of a profile with these facts.
+function holdout.is_unlike(facts, case)
   local question = { model = case.model, system = system(case.system) }
   question.attention = case.attention or runtime.attention(case.profile)
   return #unfit.warnings(facts, question, case.sizes.gpus) > 0
@@ -81,7 +81,7 @@ local function add(row, cases, ratios, spread, facts, reach)
   for i, ratio in ipairs(ratios) do
     cases[i].held_out = ratio * cases[i].measured
     local low, high = spread[1], spread[2]
-    if reach and is_unlike(facts, cases[i]) then
+    if reach and holdout.is_unlike(facts, cases[i]) then
       low, high = table.unpack(runtime.widened(spread, reach, facts.shared))
     end
     if low <= 1 / ratio and 1 / ratio <= high then row.inside = row.inside + 1 end
@@ -171,7 +171,8 @@ function holdout.shared(groups)
   return values, { median = median_error(ratios), spread = fit.spread(ratios) }
 end
 
-local function joined(lists)
+--- Lists one after the other.
+function holdout.joined(lists)
   local all = {}
   for _, list in ipairs(lists) do table.move(list, 1, #list, #all + 1, all) end
   return all
@@ -187,7 +188,7 @@ local function rows_of_stacks(stacks, names, rows, reach)
     if #others >= 2 then
       local made = apart and of_apart[kind] or table.pack(holdout.shared(others))
       if apart then of_apart[kind] = made end
-      local row, facts = new_row(name, "by " .. kind), profile.facts(joined(others))
+      local row, facts = new_row(name, "by " .. kind), profile.facts(holdout.joined(others))
       facts.spread, facts.shared = made[2].spread, true
       add(row, stacks[name], profile.add_ratios({}, stacks[name], made[1]), made[2].spread, facts, reach(name))
       rows[#rows + 1] = row

@@ -20,6 +20,7 @@ local stacks = require "tperf.measured.run.stacks"
 local states = require "tperf.measured.run.states"
 local switches = require "tperf.measured.run.switches"
 local tuning = require "tperf.measured.run.tuning"
+local unfit = require "tperf.describe.unfit"
 local unknown_word = require "tperf.measured.run.words"
 
 local step = { name = "step", columns = { "workload", "gpus", "layers", "hidden", "global_batch", "iter_s" } }
@@ -249,6 +250,15 @@ function step.seconds(case, terms)
   return (case.steps_counted or 1) * least
 end
 
+-- The interval of measured / predicted times that an answer about the case claims; nil: its profile was never compared.
+local function spread_of(case, system, profile)
+  local question = { model = case.model, system = system, gpus = case.sizes.gpus, compile = case.compile,
+    precision = type(case.precision) == "table" and case.precision.recipe or case.precision,
+    adapters = case.peft ~= nil, attention = case.attention or runtime.attention(profile) }
+  local time = runtime.intervals(profile, question, #unfit.warnings(profile, question, question.gpus) > 0)
+  return time
+end
+
 --- Seconds predicted; nil and a reason if the row cannot be predicted.
 function step.predict(case, _, system, _, options, held)
   local ok, profile = check.attempt(software, options and options.software or case.stack)
@@ -256,6 +266,7 @@ function step.predict(case, _, system, _, options, held)
   -- A profile fitted without the runs' switches already contains their effect in its numbers.
   case.switched = profile.switched or options and (options.refit or options.hold_out) ~= nil
   if not case.predictors then add_predictors(case, system, profile, held) end
+  if options and options.intervals then case.spread = spread_of(case, system, profile) end
   return step.seconds(case, runtime.terms(profile))
 end
 

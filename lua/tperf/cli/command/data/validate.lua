@@ -60,6 +60,7 @@ local function predictions(result)
       id = case.row.id, line = case.row.line, source = case.source, system = case.system, case = case.label,
       metric = case.metric, measured = case.measured, predicted = case.predicted,
       error = case.predicted / case.measured - 1,
+      from = case.spread and case.spread[1] * case.predicted, to = case.spread and case.spread[2] * case.predicted,
     }
   end
   return rows
@@ -68,7 +69,7 @@ end
 local PREDICTION_COLUMNS = {
   { key = "id" }, { key = "line" }, { key = "source" }, { key = "system" }, { key = "case" },
   { key = "metric" }, { key = "measured" },
-  { key = "predicted" }, { key = "error" },
+  { key = "predicted" }, { key = "error" }, { key = "from" }, { key = "to" },
 }
 
 return {
@@ -109,7 +110,8 @@ and --plot then have the runs held out, with these predictions.]],
       or require "tperf.measured".kind(arguments[1]).cases -- of serving
     local result = require "tperf".validate {
       file = arguments[1], system = values.system, rules = values.rules, software = values.software,
-      hold_out = values.hold_out, brief = not values.hold_out, each = not keeps and function() end or nil,
+      hold_out = values.hold_out, brief = not values.hold_out, intervals = values.out ~= nil,
+      each = not keeps and function() end or nil,
     }
     if result.predicted == 0 then
       error(("%s: %s"):format(arguments[1], require "tperf.measured".none_predicted(result.rows, result.left_out)), 0)

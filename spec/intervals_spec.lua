@@ -1,0 +1,89 @@
+-- Intervals of runs that no fit saw: the classes and how an answer finds the nearest (docs/limits.md).
+local classes = require "tperf.measured.calibrate.classes"
+local intervals = require "tperf.describe.intervals"
+local kernels = require "tperf.describe.kernels"
+local program = require "program"
+local tperf = require "tperf"
+
+-- Runs of sources whose measured / predicted are these lists.
+local function observed(sources, features)
+  local list = {}
+  for i, ratios in ipairs(sources) do
+    for _, ratio in ipairs(ratios) do
+      list[#list + 1] = { figure = "time", source = "source " .. i, ratio = 1 / ratio, features = features }
+    end
+  end
+  return list
+end
+
+local function steps(count, factor)
+  local list = {}
+  for i = 1, count do list[i] = factor * math.exp(0.01 * (i - (count + 1) / 2)) end
+  return list
+end
+
+describe("classes of runs", function()
+  it("need twenty runs of three sources", function()
+    local features = { software = "typical" }
+    assert.same({}, classes.of(observed({ steps(30, 1), steps(30, 1) }, features)))
+    assert.same({}, classes.of(observed({ steps(6, 1), steps(6, 1), steps(6, 1) }, features)))
+    local made = classes.of(observed({ steps(7, 1), steps(7, 1), steps(6, 1) }, features))
+    assert.same({ 1, "time", 20, 3 }, { #made, made[1].figure, made[1].runs, made[1].sources })
+    assert.same({ software = "typical" }, made[1].where)
+  end)
+
+  it("weigh a source of a thousand runs as one of five", function()
+    -- Three sources around 1, 1.2 and 1.44: the last has as much weight as each of the others, so 5 % lie below the
+    -- first's middle and 95 % below the last's end, whatever their numbers.
+    local few = classes.of(observed({ steps(9, 1), steps(9, 1.2), steps(9, 1.44) }, { software = "own" }))[1]
+    local many = classes.of(observed({ steps(9, 1), steps(900, 1.2), steps(9, 1.44) }, { software = "own" }))[1]
+    assert.is_true(few.low < 1 and few.high > 1.44)
+    assert.is_true(many.low < 1.01 and many.high > 1.43, many.low .. " " .. many.high)
+  end)
+end)
+
+describe("the interval of an answer", function()
+  it("is that of the class that narrows down all others, or the widest of those that none does", function()
+    local function spread(features) return intervals.of("time", features) end
+    local function class(where)
+      for _, one in ipairs(kernels.of "intervals".classes) do
+        local same = one.figure == "time"
+        for name, value in pairs(where) do same = same and one.where[name] == value end
+        for name in pairs(one.where) do same = same and where[name] ~= nil end
+        if same then return one end
+      end
+    end
+    local node = class { software = "typical", model = "dense", scale = "node" }
+    assert.same({ node.low, node.high }, spread { software = "typical", model = "dense", scale = "node" })
+    local unlike = class { software = "typical", runs = "unlike" }
+    assert.same({ math.min(node.low, unlike.low), math.max(node.high, unlike.high) },
+      spread { software = "typical", model = "dense", scale = "node", runs = "unlike" })
+    assert.is_nil(spread { software = "nobody's" })
+    assert.is_nil(intervals.of("no figure", { software = "typical" }))
+  end)
+
+  it("is in the CSV of validate", function()
+    local folder = program.folder()
+    local rows = {}
+    for line in io.lines "spec/data/measured/steps.csv" do rows[#rows < 5 and #rows + 1 or 5] = line end
+    program.write(folder .. "/few.csv", table.concat(rows, "\n") .. "\n")
+    assert.equal(0, program.ask(("tperf validate %s/few.csv --out %s/out.csv"):format(folder, folder)).code)
+    for line in program.slurp(folder .. "/out.csv"):gmatch "[^\n]+" do
+      local predicted, from, to = line:match "([%d.]+),[^,]*,([%d.]+),([%d.]+)$"
+      if predicted then assert.is_true(0 + from < 0 + predicted and 0 + predicted < 0 + to, line) end
+      assert.is_true(predicted ~= nil or line:find ",predicted,error,from,to$" ~= nil, line)
+    end
+    program.remove(folder)
+  end)
+
+  it("is told in words, and of time and memory in JSON", function()
+    local command = "tperf train llama-3.1-8b -s h100-sxm -g 8 -b 64 --zero 3"
+    assert.matches("nine tenths of such runs hold [%d.]+ GB to [%d.]+ GB of memory", program.ask(command).out)
+    local c = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", gpus = 8, global_batch = 64, zero = 3 }
+    local json = program.ask(command .. " --json").out
+    local high, low = json:match '"intervals": {%s*"memory": {"high": ([%d.]+), "low": ([%d.]+)},%s*"time": {'
+    assert.near(c.intervals.memory.high, tonumber(high), 1)
+    assert.near(c.intervals.memory.low, tonumber(low), 1)
+    assert.is_true(c.intervals.memory.low < c.memory.total and c.memory.total < c.intervals.memory.high)
+  end)
+end)

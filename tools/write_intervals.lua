@@ -1,0 +1,26 @@
+-- Writes kernels/intervals.yaml from hold-outs of a table of training runs: tperf run --trust tools/write_intervals.lua
+-- FILE.csv. `make intervals MEASURED=FOLDER` runs it.
+local check = require "tperf.base.check"
+local classes = require "tperf.measured.calibrate.classes"
+local tperf = require "tperf"
+
+local file = assert(arg[1], "which table of training runs?")
+local own = tperf.validate { file = file }.cases
+local shared = {}
+for _, kind in ipairs { "typical", "tuned" } do shared[kind] = tperf.validate { file = file, software = kind }.cases end
+local lines = { [[
+# Intervals that hold nine tenths of runs which no fit saw, by class: quantiles of measured / predicted, 5 % and 95 %.
+source: >-
+  made by `make intervals` (lua/tperf/measured/calibrate/classes.lua) from the training runs behind docs/accuracy.md;
+  time: typical, tuned: each stack predicted by the profile fitted to the others of that kind, without its own facts;
+  own: runs on systems, of scales and models that the fit to the rest of the stack did not see; memory: nothing is
+  fitted to it; own: with the stack's facts, else without. Each source counts as five runs at most
+classes:]] }
+for _, class in ipairs(classes.of(classes.observed(own, shared))) do
+  local where = {}
+  for i, name in ipairs(check.names(class.where)) do where[i] = ("%s: %s"):format(name, class.where[name]) end
+  lines[#lines + 1] = ("  - { figure: %s, where: { %s }, low: %.3g, high: %.3g, runs: %d, sources: %d }"):format(
+    class.figure, table.concat(where, ", "), class.low, class.high, class.runs, class.sources)
+end
+local out <close> = assert(io.open("kernels/intervals.yaml", "w"))
+out:write(table.concat(lines, "\n"), "\n")
