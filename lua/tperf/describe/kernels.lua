@@ -92,8 +92,8 @@ local SCHEMAS <const> = {
   dispatch = function()
     return {
       -- Multiprocessors that the kernels occupy; bytes/s that each of these relays between domains, and passes on
-      -- within one, a GPU's own tokens too (0: as fast as links are); the part of a port's bandwidth that they reach (0:
-      -- as an all-to-all's).
+      -- within one, a GPU's own tokens too (0: as fast as links are); the part of a port's bandwidth that they reach
+      -- (0: as an all-to-all's).
       deepep = check.record_of {
         sms = count(), relayed = rate, passed = rate,
         -- In serving, for a GPU's batch of so many tokens at most: beyond an all-to-all's latency, what each doubling
