@@ -95,6 +95,20 @@ describe("the software of a question", function()
     assert.near(usual.high * c.memory.total, c.intervals.memory.high, 1)
   end)
 
+  it("has the numbers and errors of the shared profile that it is like, and its own facts", function()
+    local c, usual = train { software = "transformers-4" }, train()
+    local stated = train { loss = "pytorch", compile = false }
+    assert.equal(stated.memory.total, c.memory.total) -- F.cross_entropy of logits in fp32
+    assert.is_true(c.memory.total > usual.memory.total and c.time > usual.time)
+    assert.is_true(c.intervals.time.high / c.time >= usual.intervals.time.high / usual.time)
+    assert.same(c.intervals.memory.high / c.memory.total, usual.intervals.memory.high / usual.memory.total)
+    assert.truthy(table.concat(c.warnings, "\n"):find("was ever compared", 1, true))
+    local typical, own = tperf.software "typical", tperf.software "transformers-4"
+    for _, name in ipairs { "compute", "attention", "memory", "comm", "host", "overlap" } do
+      assert.equal(typical[name], own[name], name)
+    end
+  end)
+
   it("says whether a run fits, may not fit, or does not fit, by the memory's interval", function()
     local c = train()
     local function fit(visible)

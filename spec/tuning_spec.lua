@@ -131,8 +131,8 @@ describe("adapters", function()
   end)
 
   it("of QLoRA hold the paper's 4-bit weights, and pay for their conversion to 16 bits", function()
-    local c = train { peft = { kind = "qlora", rank = 64, targets = "all-linear" }, recompute = "full", seq = 512,
-      global_batch = 1 }
+    local paper = { kind = "qlora", rank = 64, targets = "all-linear", rest = "bf16" } -- qlora.py casts tables to bf16
+    local c = train { peft = paper, recompute = "full", seq = 512, global_batch = 1 }
     local tables, norms = 2 * 32000 * H, 65 * H
     local layers = ALL - tables - norms
     assert.near(layers * (4 + 0.127) / 8 + 2 * (tables + norms) + 2 * c.trained_parameters, c.memory.weights, 1)
@@ -140,7 +140,11 @@ describe("adapters", function()
     assert.near(FFN * 2 * H * (2 + (4 + 0.127) / 8), op_of(c, "fc1-16bit").backward.bytes, 1)
     local big = tperf.model { name = "llama-65b", layers = 80, hidden = 8192, heads = 64, ffn = 22016, vocab = 32000,
       seq = 512, gated = true, norm = "rmsnorm", positions = "rotary" }
-    local held = train { model = big, peft = { kind = "qlora", rank = 64, targets = "all-linear" }, recompute = "full",
+    -- PEFT's prepare_model_for_kbit_training casts to fp32 whatever is not quantised.
+    local peft = { kind = "qlora", rank = 64, targets = "all-linear" }
+    local wide = train { peft = peft, recompute = "full", seq = 512, global_batch = 1 }
+    assert.near(2 * (tables + norms), wide.memory.weights - c.memory.weights, 1)
+    local held = train { model = big, peft = paper, recompute = "full",
       global_batch = 1, optimizer = "adam_8bit" }.memory
     assert.is_true(held.weights < 41e9 and held.total < 48 * 2 ^ 30) -- "a 65B parameter model on a single 48GB GPU"
   end)

@@ -30,7 +30,8 @@ end
 function runtime.attention(profile) return profile.kernel == "unfused" and "unfused" or "flash" end
 
 local HABITS <const> = { "moe_dispatcher", "overlap_tp", "overlap_moe_a2a", "delay_wgrad",
-  "overlap_shared_experts", "overlap_grad_reduce", "overlap_param_gather", "overlap_param_gather_with_optimizer_step" }
+  "overlap_shared_experts", "overlap_grad_reduce", "overlap_param_gather", "overlap_param_gather_with_optimizer_step",
+  "compile" }
 
 -- Those that a profile has.
 local habits_of = check.once(function(profile)
@@ -126,9 +127,10 @@ end
 ---@return number[]? time    { low, high }; nil if the profile was never compared with runs
 ---@return number[]? memory
 function runtime.intervals(profile, question, unlike)
-  local shared, compared = SHARED[profile.name], profile.spread ~= nil
+  local shared = SHARED[profile.name] and profile.name or profile.like
+  local compared = shared ~= nil or profile.spread ~= nil
   local time, memory = intervals.of_training {
-    software = shared and profile.name or compared and "own" or runtime.USUAL, unlike = unlike, model = question.model,
+    software = shared or compared and "own" or runtime.USUAL, unlike = unlike, model = question.model,
     gpus = question.gpus, precision = question.precision, compile = question.compile, adapters = question.adapters,
   }
   if not compared then return nil, memory end

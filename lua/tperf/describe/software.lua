@@ -95,6 +95,7 @@ local schema = {
   facts = check.string { optional = true },
   -- The kernel of attention if a run does not give it: fused, FlashAttention 1 or 2, or separate kernels.
   kernel = check.choice { { "flash", "flash1", "flash2", "unfused" }, default = "flash" },
+  like = check.choice { { "typical", "tuned" }, optional = true },
   rank_order = check.string { optional = true },
   sharding = check.choice { training.shardings, optional = true },
   gradient_shard = check.boolean { default = false },
@@ -119,7 +120,7 @@ local schema = {
   overlap_shared_experts = check.boolean { optional = true },
   overlap_grad_reduce = check.boolean { optional = true }, overlap_param_gather = check.boolean { optional = true },
   overlap_param_gather_with_optimizer_step = check.boolean { optional = true },
-  overlap_p2p = check.boolean { optional = true },
+  overlap_p2p = check.boolean { optional = true }, compile = check.boolean { optional = true },
   engine = check.record_of(engine, { optional = true }),
   accumulation = check.choice { { "fused", "separate" }, optional = true },
   -- Errors on held-out runs, and properties of the runs. error90: replaced by `spread`.
@@ -165,6 +166,7 @@ end
 ---  kernel         how attention runs where a run does not say: "flash", one fused kernel, the GPU's fastest; "flash2",
 ---                 FlashAttention 2, which is slower on Hopper; "flash1", FlashAttention 1, as
 ---                 slow as in Triton on every GPU; or "unfused", several
+---  like           the shared profile whose fitted numbers it has, and with them the errors: no run of it was compared
 ---  rank_order     the stack's order of ranks, from neighbours to distant GPUs (Megatron-Core's, "tp-cp-ep-dp-pp"; of
 ---                 engines "tp-cp-pp-dp")
 ---  sharding       whose ZeRO shards where a run does not say: "megatron", "deepspeed" or "fsdp", as tperf.train has it
@@ -203,6 +205,7 @@ end
 ---  moe_dispatcher, overlap_tp   what the stack does where a run does not say, as tperf.train has them; likewise
 ---  overlap_moe_a2a, delay_wgrad, overlap_grad_reduce, overlap_param_gather   switches of what it overlaps
 ---  overlap_shared_experts, overlap_param_gather_with_optimizer_step, overlap_p2p   three more
+---  compile        false: it runs PyTorch's eager kernels where a run does not say
 ---  engine         of what serves requests (tperf.serve): { release, limits = { { systems = parts of names, below =
 ---                 bytes of memory, max_num_seqs, max_num_batched_tokens, graph_tokens, graph_tokens_few (of engines
 ---                 of less than 4 GPUs) }, … } (what it takes by device where its command says nothing: the first row

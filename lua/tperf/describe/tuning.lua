@@ -39,6 +39,7 @@ local peft = check.record_of({
   alpha = check.number { above = 0, max = 1e6, default = RANK }, -- scales the result; no effect on cost
   targets = check.one_of_or_nil(check.choice { { "all-linear" } }, check.list(target, { min = 1, max = 64 })),
   dropout = check.number { min = 0, max = 0.99, default = 0 }, -- of the adapters' input
+  rest = check.choice { { "fp32", "bf16" }, default = "fp32" }, -- dtype of what qlora does not quantise
   a2a = check.boolean { default = false }, -- Megatron-Bridge's a2a_experimental
   fused = check.boolean { default = false }, -- one kernel multiplies and scales (NeMo AutoModel's use_triton)
 }, { optional = true })
@@ -46,9 +47,10 @@ local peft = check.record_of({
 --- Rows of tperf.question.arguments.
 tuning.arguments = {
   { name = "peft", group = "fine-tuning", check = peft, doc = "adapters beside frozen weights: lora or qlora",
-    more = "{ kind, rank, alpha, targets, dropout, a2a, fused }. Targets are Megatron-Bridge's names (linear_qkv …), "
-      .. "Hugging Face PEFT's (q_proj …), or \"all-linear\"; by default rank 32 and the four of Megatron-Bridge's "
-      .. "LoRA (docs/finetuning.md).",
+    more = "{ kind, rank, alpha, targets, dropout, rest, a2a, fused }. rest is the dtype of what qlora does not "
+      .. "quantise: fp32, as PEFT's prepare_model_for_kbit_training makes it, or bf16, as qlora.py. Targets are "
+      .. "Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or \"all-linear\"; by default rank "
+      .. "32 and the four of Megatron-Bridge's LoRA (docs/finetuning.md).",
     option = { parts = {
       { long = "peft", value = "NAME", from = { "lora", "qlora" },
         help = "adapters beside frozen weights: lora or qlora" },
@@ -116,7 +118,8 @@ end
 local function key_of(t)
   local words = { t.reference or "-", ("%d"):format(t.sequences) }
   if t.peft then
-    words[#words + 1] = ("%s %d %g %s %s"):format(t.peft.kind, t.peft.rank, t.peft.dropout, t.peft.a2a, t.peft.fused)
+    words[#words + 1] = ("%s %d %g %s %s %s"):format(t.peft.kind, t.peft.rank, t.peft.dropout, t.peft.a2a,
+      t.peft.fused, t.peft.rest)
     for _, name in ipairs(check.names(t.peft.products)) do
       local parts = t.peft.products[name]
       words[#words + 1] = name .. ":" .. (parts == true and "" or table.concat(check.names(parts), "+"))
@@ -154,7 +157,9 @@ function tuning.of(o, m, rules, strategies)
   local t = { frozen = frozen_of(o.frozen, m), sequences = dpo and 2 or 1 }
   if o.peft then
     t.peft = { products = products_of(o.peft.targets) }
-    for _, name in ipairs { "kind", "rank", "alpha", "dropout", "a2a", "fused" } do t.peft[name] = o.peft[name] end
+    for _, name in ipairs { "kind", "rank", "alpha", "dropout", "rest", "a2a", "fused" } do
+      t.peft[name] = o.peft[name]
+    end
   end
   if dpo and o.reference ~= "precomputed" then t.reference = t.peft and "shared" or "resident" end
   t.key = key_of(t)

@@ -112,6 +112,15 @@ local function keepers(ops, t)
   return set
 end
 
+local FP32 <const> = 4
+
+-- Bytes of a frozen parameter, if they differ from the op's: 4 bits of products that qlora quantises, and of all else
+-- what it is cast to (PEFT, utils/other.py: prepare_model_for_kbit_training).
+local function element_of(one, t)
+  local rest = t.peft and t.peft.kind == "qlora" and t.peft.rest == "fp32" and FP32 or nil
+  return adapters.element(one) or rest
+end
+
 -- where: "embedding" or "head"; nil: a layer.
 local function freeze(ops, p, name, where)
   local t = p.tuning
@@ -119,7 +128,7 @@ local function freeze(ops, p, name, where)
   local keeps = frozen and keepers(ops, t) or {}
   local table_alone = where == "head" and not frozen and t.frozen.parts.embedding
   for _, one in ipairs((frozen or table_alone) and ops or {}) do
-    if not adapters.is(one) and (frozen or one:counts().tied) then one:freeze(adapters.element(one), keeps[one]) end
+    if not adapters.is(one) and (frozen or one:counts().tied) then one:freeze(element_of(one, t), keeps[one]) end
   end
   local stopped = where == "embedding" and frozen or not where and p.group and p.group.stopped
   for _, one in ipairs(stopped and ops or {}) do one:stop() end

@@ -182,9 +182,9 @@ local FITTED_TO <const> = {
 
 -- Properties of a stack that are not fitted, in the order of a profile's file: among them the facts that the core
 -- knows, switches before numbers.
-local FACTS <const> = { "facts", "kernel", "gradient_shard", "gradient_reduce", "broadcast_weights",
-  "gradient_buckets", "gradients", "rank_order", "accumulation", "weights", "loss", "fused_activation", "norm",
-  "padded_vocabulary", "grouped_kernels" }
+local FACTS <const> = { "facts", "like", "kernel", "sharding", "compile", "gradient_shard", "gradient_reduce",
+  "broadcast_weights", "gradient_buckets", "gradients", "rank_order", "accumulation", "weights", "loss",
+  "fused_activation", "norm", "padded_vocabulary", "grouped_kernels" }
 local function add_facts(kind, others)
   for _, fact in ipairs(core.record "software") do
     if fact.from == "stated" and fact.kind == kind then FACTS[#FACTS + 1] = fact.name end
