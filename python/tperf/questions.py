@@ -161,6 +161,7 @@ def search(
     seq=None,
     sequence_parallel=None,
     shard=None,
+    sharding=None,
     simulate=None,
     software=None,
     strategy=None,
@@ -238,9 +239,11 @@ def search(
     packing: sequences are packed with documents of so many tokens on average. { mean = tokens } or {
         lengths = { … } }.
     panels: panels of a SUMMA multiplication. By default the fastest number.
-    peft: adapters beside frozen weights: lora or qlora. { kind, rank, alpha, targets, dropout, a2a, fused
-        }. Targets are Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or
-        "all-linear"; by default rank 32 and the four of Megatron-Bridge's LoRA (docs/finetuning.md).
+    peft: adapters beside frozen weights: lora or qlora. { kind, rank, alpha, targets, dropout, rest, a2a,
+        fused }. rest is the dtype of what qlora does not quantise: fp32, as PEFT's
+        prepare_model_for_kbit_training makes it, or bf16, as qlora.py. Targets are Megatron-Bridge's names
+        (linear_qkv …), Hugging Face PEFT's (q_proj …), or "all-linear"; by default rank 32 and the four
+        of Megatron-Bridge's LoRA (docs/finetuning.md).
     pipeline_layout: layers of each stage: Megatron-LM's layout string, or 7,8,8,7. In "Et*3|(tt|)*29m|L", E
         is the embedding, t a layer, m a module of multi-token prediction, L the head and the loss, and |
         ends a stage. Stages are in the order of the model; virtual stages go round the devices.
@@ -271,6 +274,8 @@ def search(
     seq: sequence length (default: the model's)
     sequence_parallel: yes or no
     shard: replicas that ZeRO shards over: hybrid shards
+    sharding: whose ZeRO: megatron (default), deepspeed or fsdp. What each keeps of a parameter, see
+        docs/memory.md: the default of weights and gradients.
     simulate: true: rank by simulation, pass by pass; false: never
     software: training stack (`tperf list software`; default typical; none: no stack). A profile's name, a
         file or a table, see tperf.software. "none" is the default of rules without `typical_software`.
@@ -479,6 +484,7 @@ def train(
     seq=None,
     sequence_parallel=None,
     shard=None,
+    sharding=None,
     software=None,
     strategy=None,
     tp=None,
@@ -550,9 +556,11 @@ def train(
     packing: sequences are packed with documents of so many tokens on average. { mean = tokens } or {
         lengths = { … } }.
     panels: panels of a SUMMA multiplication. By default the fastest number.
-    peft: adapters beside frozen weights: lora or qlora. { kind, rank, alpha, targets, dropout, a2a, fused
-        }. Targets are Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or
-        "all-linear"; by default rank 32 and the four of Megatron-Bridge's LoRA (docs/finetuning.md).
+    peft: adapters beside frozen weights: lora or qlora. { kind, rank, alpha, targets, dropout, rest, a2a,
+        fused }. rest is the dtype of what qlora does not quantise: fp32, as PEFT's
+        prepare_model_for_kbit_training makes it, or bf16, as qlora.py. Targets are Megatron-Bridge's names
+        (linear_qkv …), Hugging Face PEFT's (q_proj …), or "all-linear"; by default rank 32 and the four
+        of Megatron-Bridge's LoRA (docs/finetuning.md).
     pipeline_layout: layers of each stage: Megatron-LM's layout string, or 7,8,8,7. In "Et*3|(tt|)*29m|L", E
         is the embedding, t a layer, m a module of multi-token prediction, L the head and the loss, and |
         ends a stage. Stages are in the order of the model; virtual stages go round the devices.
@@ -582,6 +590,8 @@ def train(
     seq: sequence length (default: the model's)
     sequence_parallel: yes or no
     shard: replicas that ZeRO shards over: hybrid shards
+    sharding: whose ZeRO: megatron (default), deepspeed or fsdp. What each keeps of a parameter, see
+        docs/memory.md: the default of weights and gradients.
     software: training stack (`tperf list software`; default typical; none: no stack). A profile's name, a
         file or a table, see tperf.software. "none" is the default of rules without `typical_software`.
     strategy: how a layer is split (`tperf list strategies`; default tensor). By default the first strategy
