@@ -1,12 +1,16 @@
 --- The data files of an answer that tperf does not ship: where they come from, and that the answer says so; and what
 --- became of the fields of config.json files among them.
-local account = require "tperf.describe.model.hf.account"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
+local lazy = require "tperf.base.lazy"
+local account = lazy.module "tperf.describe.model.hf.account"
 local roots = require "tperf.base.roots"
 local wording = require "tperf.base.wording"
 
 local data_files = {}
+
+-- Whether a file of a model, or a name, made somebody load what notes the fates of fields.
+local function is_loaded() return package.loaded["tperf.describe.model.hf.account"] ~= nil end
 
 local FOLDERS <const> = { "models", "systems", "software", "kernels", "recipes" }
 
@@ -27,7 +31,7 @@ function data_files.watch(folder, ignored, from)
   for _, name in ipairs(ignored or {}) do
     if not from or name:find "^model%." then fields[#fields + 1] = name end
   end
-  account.ignore(fields)
+  if fields[1] or is_loaded() then account.ignore(fields) end
   if folder then
     check_folder(folder)
     roots.prefer(folder)
@@ -40,6 +44,7 @@ end
 
 -- Adds what became of the fields of files to a record, or makes one.
 local function joined(record)
+  if not is_loaded() then return record end
   local named = account.named()
   local sum = named[1] and { read = {}, assumed = table.move(named, 1, #named, 1, {}), ignored = {} }
   for _, path in ipairs(roots.used()) do
@@ -74,6 +79,7 @@ end
 --- Says on standard error what was assumed of models' files, and what is left out; raises if --ignore names a field
 --- that no file has.
 function data_files.tell()
+  if not is_loaded() then return end
   account.check(roots.used())
   local record = joined()
   for _, one in ipairs(record and record.assumed or {}) do
