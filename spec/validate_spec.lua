@@ -852,7 +852,7 @@ describe("tperf.validate of serving", function()
         engine = { max_num_seqs = 512, max_num_batched_tokens = 256, max_cudagraph_capture_size = 2048,
           prefix_caching = false, async_scheduling = true } }
       for name, value in pairs(more) do q[name] = value end
-      return tperf.serve(q).tpot.mean
+      return tperf.serve(q).whole.tpot.mean -- a benchmark reports all its requests
     end
     local narrow = { precision = { recipe = "nvfp4", products = "experts" }, kv_dtype = "fp8" }
     assert.equal(served(narrow), tpot(minimax, "fp4", 4, 1))
