@@ -6,8 +6,9 @@ local check = require "tperf.base.check"
 local core = require "tperf.core"
 local catalogue = require "tperf.base.catalogue"
 local curves = require "tperf.describe.machine.curves"
+local frozen = require "tperf.base.object.frozen"
 local solver = lazy.module "tperf.describe.solver"
-local tiers = require "tperf.describe.machine.tiers"
+local tiers = lazy.module "tperf.describe.machine.tiers"
 local units = require "tperf.base.units"
 
 -- The source of a mapping's numbers, and of those in nested mappings without a `source`.
@@ -186,7 +187,7 @@ local schema = {
       chain = quantity("s", { min = 0, max = 1, optional = true }),
       host_gpus = check.integer { min = 1, max = 1 << 31, optional = true },
       reduces = check.boolean { default = false },
-    }, { min = 2, max = tiers.MOST, optional = true }),
+    }, { min = 2, max = 8, optional = true }),
     fast = check.record_of { -- within a domain: NVLink, Infinity Fabric
       source = source,
       name = check.string { name = true, optional = true }, -- name of the links, for display
@@ -296,9 +297,15 @@ local function tell_idle(content, changes)
   end
 end
 
+-- Whether a description, or changes of one, list tiers.
+local function has_tiers(content)
+  local network = type(content) == "table" and frozen.plain(content.network)
+  return type(network) == "table" and network.tiers ~= nil
+end
+
 -- A changed capacity is what counts.
 local function merged(content, changes, object)
-  tiers.merged(content, changes, object)
+  if object.network.tiers or has_tiers(changes) then tiers.merged(content, changes, object) end
   tell_idle(content, changes)
   local hbm = type(changes.accelerator) == "table" and changes.accelerator.hbm
   if type(hbm) ~= "table" or hbm.capacity == nil or hbm.visible ~= nil then return end
@@ -307,7 +314,8 @@ end
 
 local function finish(system)
   fill_vector(system.accelerator)
-  local message, where = tiers.fault(system.network.tiers)
+  local message, where
+  if system.network.tiers then message, where = tiers.fault(system.network.tiers) end
   if message then return message, where end
   message, where = check_visible(system.accelerator.hbm)
   if message then return message, where end
@@ -349,7 +357,7 @@ end
 local function import(content, origin, construct)
   local own = content.accelerator ~= nil or content.network ~= nil -- which the solver's files lack
   if own or not solver.recognise(content) then
-    return borrowed.fill(tiers.spell(content), construct), origin
+    return borrowed.fill(has_tiers(content) and tiers.spell(content) or content, construct), origin
   end
   if not origin then return solver.describe(content) end
   return solver.describe(content, origin.path, origin.positions), {

@@ -7,8 +7,6 @@ local frozen = require "tperf.base.object.frozen"
 
 local tiers = {}
 
-tiers.MOST = 8
-
 -- Fields of a tier that GPUs have ports to, and what fast or slow calls them.
 local FAST <const> = { source = "source", name = "name", curves_of = "curves_of", bandwidth = "bandwidth",
   efficiency = "efficiency", latency = "latency", host_gpus = "host_gpus", axes = "axes", reduces = "reduces",
