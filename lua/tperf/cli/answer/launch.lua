@@ -43,14 +43,14 @@ function launch.trained(asked, tokens)
 end
 
 -- Settings of tperf.infer that launch files are not told: other values than the usual ones are refused.
-local UNTOLD <const> = { "precision", "compute_dtype", "attention", "strategy", "cp", "ulysses" }
+local UNTOLD <const> = { "precision", "compute_dtype", "attention", "strategy" }
 
 --- The options of tperf.report.launch for a question of tperf.infer.
 ---@param asked table
 function launch.inferred(asked)
   for _, name in ipairs(UNTOLD) do
     local value = asked[name]
-    local usual = value == nil or value == 1 or value == "tensor" or value == "flash"
+    local usual = value == nil or value == "tensor" or value == "flash"
     if not usual then
       check.fail("--launch: a launch file is not told '%s': leave it out, or ask `tperf serve`", name)
     end
