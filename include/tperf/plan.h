@@ -114,10 +114,10 @@ void tperf_pipeline_release(tperf_pipeline *pipeline);
 // Whether n stages can share the layers: only those at the ends may be without one.
 bool tperf_may_split(const tperf_model_layers *layers, int64_t n);
 
-// How much longer the longest of a pipeline's chunks takes than their mean, as a part of that; seconds: of a layer of
-// each kind. The model's ends do not count.
+// How much longer the longest of a pipeline's chunks takes than their mean, as a part of that; work: of a layer of each
+// kind, in any unit. The model's ends do not count.
 double tperf_pipeline_unevenness(const tperf_pipeline *pipeline, const tperf_model_layers *layers,
-                                 const double *seconds);
+                                 const double *work);
 
 // The contents of each of n chunks, as tperf_pipeline_split deals out the layers of a pipeline with n chunks.
 void tperf_pipeline_chunks(const tperf_pipeline *pipeline, const tperf_model_layers *layers,
@@ -144,16 +144,17 @@ static inline int tperf_leading_section(const tperf_stage *stage, const tperf_wo
     TPERF_FIGURE(FIELD, host, "host", "s",                                                         \
                  "of launches in both whole passes, beyond the kernels' time")                     \
     TPERF_FIGURE(FIELD, pair, "pair", "s",                                                         \
-                 "of a forward and a backward pass that overlap: each one's collectives run "      \
-                 "beside the other's compute")
+                 "of a forward and a backward pass that overlap: collectives and copies of each "  \
+                 "run beside the kernels of both")
 typedef struct tperf_stage_time {
     TPERF_STAGE_TIME(TPERF_MEMBER)
 } tperf_stage_time;
 extern const tperf_record tperf_stage_time_record;
 
+// Of the stage that takes longest, with what its device waits for the others; and the average of the others.
 typedef struct tperf_pipeline_time {
     const tperf_stage *busiest;
-    tperf_stage_time busy, others; // of the busiest stage; the average of the others
+    tperf_stage_time busy, others;
 } tperf_pipeline_time;
 
 // How a model is trained: bytes per parameter, by what they hold, and what a step does besides, a row for each
@@ -356,8 +357,10 @@ typedef struct tperf_memory {
     TPERF_FIGURE(FIELD, beside, "messages_beside", NULL, "beside passes")                          \
     TPERF_FIGURE(FIELD, late, "messages_late", "s", "by which steady passes get theirs late")      \
     TPERF_FIGURE(FIELD, each_forward, "each_forward", "s",                                         \
-                 "that each micro-batch's forward pass waits for replicas")                        \
-    TPERF_FIGURE(FIELD, each_backward, "each_backward", "s", "that its backward pass does")
+                 "that the other stages' forward passes wait for replicas, on average")            \
+    TPERF_FIGURE(FIELD, each_backward, "each_backward", "s", "that their backward passes do")      \
+    TPERF_FIGURE(FIELD, together, "together", "s",                                                 \
+                 "that overlapped and split passes wait less for replicas than passes apart")
 
 // Seconds of an iteration. The parts add up to `time` unless attention is recomputed without the rule
 // recompute_counts_everywhere.
@@ -369,9 +372,8 @@ typedef struct tperf_iteration {
     double offload;   // that passes wait for activations copied to or from the host
     double flops;     // per GPU, on average
     tperf_pipeline_time pipeline;
-    const tperf_stage *waiting; // the stage that data_comm belongs to; NULL: no stage waits
-    // Seconds by which its work falls short of the busiest stage's, and data_comm of its wait.
-    double slack;
+    // The stage that waits longest for the exchanges that come once an iteration; NULL: no stage waits.
+    const tperf_stage *waiting;
     TPERF_ITERATION_DETAILS(TPERF_MEMBER)
 } tperf_iteration;
 extern const tperf_record tperf_iteration_record; // of its details
@@ -458,6 +460,7 @@ tperf_stage_time tperf_stage_time_of(const tperf_stage *stage, const tperf_workl
 // Seconds that the replicas of a layer take to gather its weights and reduce its gradients.
 typedef struct tperf_exchange {
     double gather, reduce;
+    double again;  // the part of `reduce` that gathers the weights once more
     double update; // seconds to gather whole update matrices for the optimizer step
 } tperf_exchange;
 
@@ -502,7 +505,11 @@ int tperf_replica_comms_of(const tperf_plan *plan, int section,
 // (Megatron-LM's --ddp-bucket-size); for a stage, at most all that the stage hides.
 typedef struct tperf_exposure {
     double gather, reduce, hidden_gather, hidden_reduce, first_gather, first_reduce;
+    // If the backward pass is split: weights gathered again are late for the input's gradient, reductions overlap the
+    // weights'. again: seconds of the former, hidden or not.
+    double late_input, late_weight, again;
     double update; // never hidden
+    double links;  // seconds of both passes' collectives, which these exchanges do not overlap
 } tperf_exposure;
 
 // The fraction of a pass that an exchange with replicas may overlap, from tperf_training's gather_overlap or

@@ -165,9 +165,10 @@ typedef struct tperf_op_work {
 
 typedef struct tperf_op_cost {
     tperf_pass_cost forward, backward;
-    // The part of the backward pass that a schedule may delay: seconds of the kernels that make the weights' gradient and
-    // add it up, and their launches.
-    double weight_grad, weight_launches;
+    // The part of the backward pass that a schedule may put off: seconds of the kernels that make the weights' gradient and
+    // add it up, and their launches; and seconds by which collectives then delay the rest more, which no longer overlap
+    // these kernels.
+    double weight_grad, weight_launches, late_split;
 } tperf_op_cost;
 
 tperf_op_work tperf_op_work_of(const tperf_op *op, const tperf_platform *on, int64_t panels);
@@ -216,16 +217,31 @@ tperf_route tperf_comm_route(const tperf_comm *comm, const tperf_platform *on, t
 // The fraction of the multiprocessors that a collective takes from concurrent kernels.
 double tperf_comm_share(const tperf_comm *comm, const tperf_platform *on);
 
-// Seconds by which a pass's overlapped collectives delay whatever follows its kernels, and the sum that tperf_pass_cost
-// has. Only here is decided what a kernel hides. `work`: seconds of the kernels.
-//   beside     collectives beside all of the work: `comm` seconds, which take `slowing` seconds of compute from it; for
-//              SUMMA the panels after the first, `comm` seconds each
-//   chunks     a product in c chunks of g seconds, its collective T seconds whole or p per chunk:
-//              ring max(T - (c - 1) g, slowing); pipeline (c - 1) max(p - g, 0) + p, plus the slowing
-double tperf_late_time(const tperf_op *op, const tperf_platform *on, double panels, double comm,
-                       double slowing, double work);
-double tperf_late_chunks(const tperf_comm *comm, const tperf_platform *on, const int64_t *sizes,
-                         const tperf_placement *placement, double chunks, double work);
+// A part of a pass: the op's kernels, or one of its collectives. A cost is the sum of the segments that do not overlap
+// others: both follow from src/price/overlap.h, where alone is decided what a kernel hides.
+typedef struct tperf_pass_segment {
+    const tperf_comm *comm; // NULL: the kernels
+    double start, stop;     // seconds from the start of the pass
+    double seconds;         // in isolation: less than stop - start if it shares a resource
+    double pieces, all;     // of a collective: so many of all pieces of its vector
+    bool beside;            // what follows does not wait for it
+} tperf_pass_segment;
+typedef void tperf_segment_visitor(void *context, const tperf_pass_segment *segment);
+
+// A pass that is priced; put_off: seconds of its kernels that the other half of a split backward pass has, 0 or
+// tperf_op_cost's weight_grad.
+typedef struct tperf_pass_in {
+    const tperf_op *op;
+    const tperf_pass *pass;
+    const tperf_pass_cost *cost; // without repeated forward passes
+    double put_off;
+} tperf_pass_in;
+
+// Visits the segments of a pass, except collectives that come once an iteration; returns when what follows can start:
+// after the cost's time, less what is put off, plus tperf_op_cost's late_split.
+double tperf_pass_segments(const tperf_pass_in *in, const tperf_platform *on, const int64_t *sizes,
+                           const tperf_placement *placement, tperf_segment_visitor *visit,
+                           void *context);
 
 // Seconds by which something of `seconds` delays what overlaps it for `window` seconds and loses `slowing` to it: at
 // least the part that the window does not cover.
@@ -255,6 +271,11 @@ static inline double tperf_calls_time(const tperf_platform *on, double call, dou
 // Seconds of the host's calls for so many kernels.
 static inline double tperf_launch_time(const tperf_platform *on, double launches) {
     return tperf_calls_time(on, tperf_module_call(on->software), launches);
+}
+
+// Seconds of a copy of so many bytes to or from the host.
+static inline double tperf_copy_time(const tperf_system *system, double bytes) {
+    return bytes / (system->host.bandwidth * system->host.efficiency);
 }
 
 // Seconds of so many calls of PyTorch alone.

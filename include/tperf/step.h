@@ -1,6 +1,6 @@
 // step.h: the tasks of a training step, each on the resources that it keeps busy.
-// A pass of a chunk of layers is a chain of kernels and collectives, some of which overlap: the terms of the sums in
-// src/plan/iteration.c, one by one, at the same prices. All passes of a chunk are alike, as are all replicas and all
+// A pass of a chunk of layers is a chain of kernels and collectives, some of which overlap: the segments that the prices
+// of its ops add up (tperf/price.h), layers being as long as their costs say (tperf/workload.h). All passes of a chunk are alike, as are all replicas and all
 // GPUs of a group; so a step is one list of tasks per kind of chunk and pass, plus the schedule's times of the passes.
 // Formulas: docs/model.md section 6.5.
 #ifndef TPERF_STEP_H
@@ -93,9 +93,13 @@ tperf_status tperf_step_pass(const tperf_step *step, const tperf_chunk *chunk, t
                              tperf_task_list *list, tperf_error *error);
 
 // The waits of a device before its first pass and after its last; the lengths are those of tperf_device_waits.
-tperf_status tperf_step_before(const tperf_step *step, const tperf_stage *device,
+typedef struct tperf_device {
+    const tperf_stage *stage; // all that it holds
+    const tperf_stage *first; // its first chunk
+} tperf_device;
+tperf_status tperf_step_before(const tperf_step *step, const tperf_device *device,
                                tperf_task_list *list, tperf_error *error);
-tperf_status tperf_step_after(const tperf_step *step, const tperf_stage *device,
+tperf_status tperf_step_after(const tperf_step *step, const tperf_device *device,
                               tperf_task_list *list, tperf_error *error);
 
 // The tasks of the optimizer step.

@@ -130,7 +130,7 @@ typedef struct tperf_expert_cost {
 // Sums over the ops of a section (one layer) and one micro-batch, on one GPU.
 typedef struct tperf_layer_cost {
     tperf_pass_cost forward, backward;
-    double weight_grad, weight_launches; // see tperf_op_cost
+    double weight_grad, weight_launches, late_split; // see tperf_op_cost
     // Seconds of the two halves of a backward pass that a schedule splits, each with its own wait for the host: together
     // at least the whole pass.
     double input_half, weight_half;
@@ -179,7 +179,7 @@ void tperf_op_price_place(tperf_op_price *price, const tperf_op *op, const tperf
 // whoever adds them up, so that they agree to the last digit.
 typedef struct tperf_block_price {
     tperf_pass_cost forward, backward;
-    double weight_grad, weight_launches, flops;
+    double weight_grad, weight_launches, late_split, flops;
     tperf_expert_cost exchange;
     bool inside; // tokens that ops up to here have dispatched are not yet combined
 } tperf_block_price;

@@ -166,10 +166,10 @@ void tperf_exchange_times_among(const tperf_among *among, const tperf_job *job,
         exchanges[i] = e;
         if (!has_weights(&costs[i])) continue;
         visit_layer(&dense, &expert, &costs[i], add_seconds, &e);
-        // the backward pass gathers again
         e.update = update_time(zero, job, &dense, &expert, &costs[i],
                                i != workload->n_kinds && i != workload->n_kinds + 1);
-        if (zero >= 3 && job->training->reshards > 0) e.reduce += e.gather;
+        if (zero >= 3 && job->training->reshards > 0) e.again = e.gather;
+        e.reduce += e.again;
         exchanges[i] = e;
     }
 }

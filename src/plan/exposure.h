@@ -34,22 +34,28 @@ tperf_layer_counts_at(const tperf_layer_counts *known, const tperf_pipeline *pip
     return own;
 }
 
-// The cover of a layer's exchanges with replicas: seconds of its passes that they may overlap, and the fraction of an
-// exchange's seconds by which it slows such a pass. once: seconds of its own collectives, once an iteration.
+// The cover of a layer's exchanges with replicas: seconds of its passes that they may overlap (input, weight: of the halves
+// of a split backward pass), and the fraction of an exchange's seconds by which it slows such a pass. links: tperf_exposure's; once:
+// seconds of its own collectives, once an iteration.
 typedef struct tperf_cover {
-    double forward, backward, slows_forward, slows_backward, once;
+    double forward, backward, input, weight, share, links, once;
 } tperf_cover;
 
 // bucket: the number of layers in a bucket.
 TPERF_INLINED tperf_exposure tperf_exposures_at(const tperf_exchange *x, const tperf_cover *c,
                                                 double bucket, bool gather_in_step,
                                                 double optimizer) {
-    double gather = tperf_larger(x->gather - c->forward, c->slows_forward * x->gather);
-    double reduce = tperf_larger(x->reduce - c->backward, c->slows_backward * x->reduce);
+    double gather = tperf_larger(x->gather - c->forward, c->share * x->gather);
+    double reduce = tperf_larger(x->reduce - c->backward, c->share * x->reduce);
+    double reduced = x->reduce - x->again;
     tperf_exposure e = {.gather = gather,
                         .reduce = reduce,
                         .hidden_gather = x->gather - gather,
                         .hidden_reduce = x->reduce - reduce,
+                        .late_input = tperf_larger(x->again - c->input, c->share * x->again),
+                        .late_weight = tperf_larger(reduced - c->weight, c->share * reduced),
+                        .again = x->again,
+                        .links = c->links,
                         .update = x->update + c->once};
     e.first_gather = bucket * e.hidden_gather;
     e.first_reduce = bucket * e.hidden_reduce;
@@ -61,8 +67,7 @@ TPERF_INLINED tperf_exposure tperf_exposures_at(const tperf_exchange *x, const t
 TPERF_INLINED tperf_exposure tperf_counted_exposures(const tperf_layer_counts *counts,
                                                      const tperf_exposure *sections) {
     const tperf_exposure *first = &sections[counts->leading];
-    double none = 0;
-    tperf_exposure sum = {none, none, none, none, first->first_gather, first->first_reduce, none};
+    tperf_exposure sum = {.first_gather = first->first_gather, .first_reduce = first->first_reduce};
     for (int i = 0; i < counts->n; i++) {
         const tperf_exposure *e = &sections[counts->parts[i].section];
         double layers = counts->parts[i].layers;
@@ -71,6 +76,9 @@ TPERF_INLINED tperf_exposure tperf_counted_exposures(const tperf_layer_counts *c
         sum.update += layers * e->update;
         sum.hidden_gather += layers * e->hidden_gather;
         sum.hidden_reduce += layers * e->hidden_reduce;
+        sum.late_input += layers * e->late_input;
+        sum.late_weight += layers * e->late_weight;
+        sum.links += layers * e->links;
     }
     sum.first_gather = tperf_smaller(sum.first_gather, sum.hidden_gather);
     sum.first_reduce = tperf_smaller(sum.first_reduce, sum.hidden_reduce);
@@ -81,8 +89,10 @@ TPERF_INLINED tperf_exposure tperf_counted_exposures(const tperf_layer_counts *c
 typedef struct tperf_layer_time {
     double forward, backward, input, weight; // seconds; the halves of a backward pass that is split
     double launches, host; // of both passes; seconds by which they outlast the GPU's work
-    double comm, slowing;  // seconds
-    double hidden;         // seconds saved if overlapped passes hide each other's expert exchanges
+    double kernels; // seconds of both passes' kernels, as much slower as all collectives make them
+    double carried; // seconds of both passes' collectives, one at a time
+    double work;    // seconds of both passes without waits for the host and its copies
+    double hidden;  // seconds saved if overlapped passes hide each other's expert exchanges
 } tperf_layer_time;
 
 // What the parts of an iteration are multiples of; seconds of the optimizer step.
@@ -99,6 +109,20 @@ typedef struct tperf_multiples {
     double late;  // then: messages that may reach a steady pass late
 } tperf_multiples;
 
+// How passes wait for exchanges of their own micro-batch (ZeRO 2 and 3).
+typedef struct tperf_each {
+    bool gathers, reduces;
+    // Parts of a pass that these may overlap, and the fraction of their seconds by which they slow it.
+    double gather_overlap, reduce_overlap, share;
+} tperf_each;
+
+tperf_each tperf_each_of(const tperf_candidate *candidate, const tperf_job *job);
+
+// Whether they do.
+static inline bool tperf_waits_each(const tperf_each *each) {
+    return each->gathers || each->reduces;
+}
+
 // Shared by all placements of a candidate.
 typedef struct tperf_terms {
     const tperf_pipeline *pipeline;
@@ -106,12 +130,11 @@ typedef struct tperf_terms {
     const tperf_workload *workload;
     double microbatches, chunks;
     const tperf_job *job;
-    // Of one micro-batch's passes, by section; NULL unless they wait for exchanges of their own (ZeRO 2 and 3).
-    const tperf_layer_time *times;
-    double work; // of the busiest stage, if times are given
-    bool gathers_each, reduces_each;
-    // Exposed exchanges of a chunk per iteration: gathers, reductions.
+    tperf_each each;
+    // Exposed exchanges of a chunk that come once an iteration: gathers, reductions.
     double gathers, reduces;
+    // Whether the stage with the longest passes is the one that takes longest, however many micro-batches there are.
+    bool longest_passes;
     tperf_multiples multiples;
     double optimizer;
 } tperf_terms;
@@ -119,62 +142,48 @@ typedef struct tperf_terms {
 void tperf_terms_init(tperf_terms *terms, const tperf_candidate *candidate, const tperf_job *job,
                       const tperf_workload *workload, double optimizer);
 
-// The stage that waits longest for its replicas: seconds per iteration, and the part that every micro-batch's passes
-// wait.
-typedef struct tperf_waiting {
-    double time, each_forward, each_backward;
-} tperf_waiting;
-
-// A stage that may wait. mirror: NULL, or the counts that every other micro-batch passes instead. slack: seconds by
-// which its work falls short of the busiest stage's; so much of what it waits for every micro-batch delays nothing.
-typedef struct tperf_waiter {
-    const tperf_layer_counts *counts, *mirror;
-    double slack;
-} tperf_waiter;
-
-// Makes *worst the wait of a stage, where it waits longer; returns where it does. Weights are gathered once, or for every micro-batch if they are sharded (ZeRO 3); likewise gradients (ZeRO 2). Only a device's
-// first chunk waits for a single exchange: the other chunks' weights travel while it works, and their gradients are
-// complete before its own. waits_each: tperf_waits_each.
-TPERF_INLINED bool tperf_wait_longer(tperf_waiting *worst, const tperf_terms *terms,
-                                     tperf_waiter stage, const tperf_exposure *sections,
-                                     bool waits_each) {
-    tperf_exposure e = tperf_counted_exposures(stage.counts, sections);
-    if (stage.mirror) {
-        tperf_exposure other = tperf_counted_exposures(stage.mirror, sections);
-        if (terms->gathers_each) e.gather = (e.gather + other.gather) / 2;
-        if (terms->reduces_each) e.reduce = (e.reduce + other.reduce) / 2;
+// Seconds for which a stage waits for its replicas once an iteration. Only a device's first chunk waits for a single
+// exchange: the other chunks' weights travel while it works, and their gradients are complete before its own. It has the
+// section `first`, and of several chunks not `last`.
+TPERF_INLINED double tperf_waits_once(const tperf_terms *terms, const tperf_layer_counts *counts,
+                                      const tperf_exposure *sections) {
+    tperf_exposure e = tperf_counted_exposures(counts, sections);
+    double once = e.first_gather + e.first_reduce + e.update;
+    double late = terms->gathers * e.gather + terms->reduces * e.reduce;
+    if (terms->chunks == 1) return once + late;
+    for (int i = 0; i < counts->n; i++) {
+        int end = counts->parts[i].section - terms->workload->n_kinds;
+        if (end != 0 && end != 1) continue;
+        e = sections[terms->workload->n_kinds + end];
+        double part = terms->gathers * e.gather + terms->reduces * e.reduce;
+        late += end == 0 ? (terms->chunks - 1) * part : -part;
     }
-    double gather = terms->gathers * e.gather, reduce = terms->reduces * e.reduce;
-    double each = 0, once = e.first_gather + e.first_reduce + e.update;
-    if (!waits_each) {
-        double all = once + gather + reduce;
-        bool later = all > worst->time;
-        worst->time = tperf_larger(all, worst->time);
-        return later;
-    }
-    *(terms->gathers_each ? &each : &once) += gather;
-    *(terms->reduces_each ? &each : &once) += reduce;
-    double time = tperf_larger(each - stage.slack, 0) + once;
-    bool longer = time > worst->time;
-    worst->each_forward = longer ? e.gather : worst->each_forward;
-    worst->each_backward = longer ? e.reduce : worst->each_backward;
-    worst->time = longer ? time : worst->time;
-    return longer;
+    return once + late;
 }
 
-TPERF_INLINED tperf_waiting tperf_no_waiting(void) {
-    return (tperf_waiting){0, 0, 0};
+// Seconds by which exchanges of so many seconds delay what they overlap, which leaves them a window: first the gathers,
+// then the reductions.
+static inline double tperf_late_beside(const tperf_each *each, double window, double gather,
+                                       double reduce) {
+    double late = tperf_larger(gather - each->gather_overlap * window, each->share * gather);
+    if (late < gather) window -= (gather - late) / each->gather_overlap;
+    return late + tperf_larger(reduce - each->reduce_overlap * window, each->share * reduce);
 }
 
-// Whether passes wait for exchanges of their own micro-batch.
-static inline bool tperf_waits_each(const tperf_terms *terms) {
-    return terms->gathers_each || terms->reduces_each;
-}
-
-// Leaves the parts that every micro-batch's passes wait only where they do.
-TPERF_INLINED void tperf_wait_each(tperf_waiting *worst, const tperf_terms *terms) {
-    if (!terms->gathers_each) worst->each_forward = 0;
-    if (!terms->reduces_each) worst->each_backward = 0;
+// Adds to the times of passes what they wait for exchanges of their own. An overlapped pair is no shorter than either.
+static inline void tperf_wait_each(tperf_stage_time *t, const tperf_each *each,
+                                   const tperf_exposure *e) {
+    double gather = each->gathers ? e->gather : 0, reduce = each->reduces ? e->reduce : 0;
+    double gathers = each->gathers ? e->gather + e->hidden_gather : 0;
+    double reduces = each->reduces ? e->reduce + e->hidden_reduce : 0;
+    t->forward += gather;
+    t->backward += reduce;
+    t->input += each->reduces ? e->late_input : 0;
+    t->weight += each->reduces ? e->late_weight : 0;
+    if (t->pair == 0) return;
+    double window = tperf_larger(t->pair - e->links, 0);
+    t->pair = tperf_larger(t->pair + tperf_late_beside(each, window, gathers, reduces),
+                           tperf_larger(t->forward, t->backward));
 }
 
 // The number of overlapped pairs. A pair belongs to one chunk.
@@ -184,21 +193,24 @@ static inline double tperf_pairs_of(const tperf_pipeline *pipeline, double micro
 
 // What a candidate's time depends on, of its pipeline's.
 typedef struct tperf_pass_sums {
-    // Of the busiest stage: both passes; less by overlapping them; more by splitting the backward pass.
-    double passes, saved, split_wait;
-    double forward, backward, input, weight; // the average of the others
+    // Of the stage that takes longest: both passes; less by overlapping them; more by splitting the backward pass; its
+    // weight gradients, and its shorter pass.
+    double passes, saved, split_wait, weight, shorter;
+    double forward,
+        backward; // the average of the others; backward: of the input alone, if passes are split
 } tperf_pass_sums;
 
-static inline tperf_pass_sums tperf_pass_sums_of(const tperf_pipeline_time *t) {
-    double passes = t->busy.forward + t->busy.backward;
-    double split_wait = t->busy.input + t->busy.weight - t->busy.backward;
+static inline tperf_pass_sums tperf_pass_sums_of(const tperf_stage_time *own,
+                                                 const tperf_stage_time *others, bool splits) {
+    double passes = own->forward + own->backward;
+    double split_wait = own->input + own->weight - own->backward;
     return (tperf_pass_sums){passes,
-                             passes - t->busy.pair,
+                             passes - own->pair,
                              split_wait > 0 ? split_wait : 0, // but for rounding
-                             t->others.forward,
-                             t->others.backward,
-                             t->others.input,
-                             t->others.weight};
+                             own->weight,
+                             tperf_smaller(own->forward, splits ? own->input : own->backward),
+                             others->forward,
+                             splits ? others->input : others->backward};
 }
 
 // The number of split backward passes of chunks.
@@ -225,25 +237,25 @@ static inline double tperf_hidden_of(const tperf_terms *terms, const tperf_pass_
 // What placements with equal layer costs share, of the parts of an iteration.
 typedef struct tperf_beat {
     double work, hidden;
-    double forward, backward,
-        weight; // of the other stages; backward: of the input alone, if passes are split
+    double weight, shorter;   // tperf_pass_sums'
+    double forward, backward; // likewise
 } tperf_beat;
 
-// hidden: tperf_hidden_of.
-TPERF_INLINED tperf_beat tperf_beat_of(const tperf_terms *terms, const tperf_pass_sums *sums,
-                                       double hidden) {
+TPERF_INLINED tperf_beat tperf_beat_of(const tperf_terms *terms, const tperf_pass_sums *sums) {
     return (tperf_beat){
         .work = terms->microbatches * sums->passes + tperf_split_wait_of(terms, sums),
-        .forward = sums->forward,
-        .backward = tperf_splits_passes(terms->pipeline) ? sums->input : sums->backward,
-        .hidden = hidden,
+        .hidden = tperf_hidden_of(terms, sums),
         .weight = sums->weight,
+        .shorter = sums->shorter,
+        .forward = sums->forward,
+        .backward = sums->backward,
     };
 }
 
 // The parts of an iteration that add up to its time: those of its beat and the optimizer step, and these.
 typedef struct tperf_parts {
-    double data_comm, pipeline_comm, bubble;
+    double once; // waits for replicas once an iteration
+    double pipeline_comm, bubble;
     double hop;     // tperf_iteration's
     double late;    // of pipeline_comm
     double filling; // seconds of each weight gradient of the bubble
@@ -265,15 +277,14 @@ TPERF_INLINED tperf_sent tperf_sent_of(double hop, double calls, double share) {
 // shorter of the two kinds.
 TPERF_INLINED double tperf_late_by(const tperf_multiples *multiples, const tperf_beat *beat,
                                    tperf_sent sent) {
-    double shorter = tperf_smaller(beat->forward, beat->backward) / multiples->chunks;
-    return tperf_larger(sent.way - (shorter + sent.kept), 0);
+    return tperf_larger(sent.way - (beat->shorter / multiples->chunks + sent.kept), 0);
 }
 
-// hop: seconds of a message between stages. Without messages and exchanges with replicas (waiting and hop are 0), the
-// whole is a lower bound for every placement, to the last bit, since terms are added in the same order and rounding is
-// monotonic.
+// once: seconds that a stage waits for its replicas once; hop: of a message between stages. Without messages and
+// exchanges with replicas (both are 0), the whole is a lower bound for every placement, to the last bit, since terms are
+// added in the same order and rounding is monotonic.
 TPERF_INLINED tperf_parts tperf_parts_of(const tperf_multiples *multiples, const tperf_beat *beat,
-                                         const tperf_waiting *waiting, double hop) {
+                                         double once, double hop) {
     tperf_sent sent = tperf_sent_of(hop, multiples->calls, multiples->share);
     double pipeline_comm = multiples->messages * hop + multiples->beside * sent.kept;
     double late = 0;
@@ -283,13 +294,13 @@ TPERF_INLINED tperf_parts tperf_parts_of(const tperf_multiples *multiples, const
         hop = sent.kept;
     }
     hop *= multiples->chunks;
-    double forward = beat->forward + waiting->each_forward + hop;
-    double backward = beat->backward + waiting->each_backward + hop;
+    double forward = beat->forward + hop;
+    double backward = beat->backward + hop;
     double filling = beat->weight;
     if (multiples->fills_backward) filling = tperf_smaller(filling, backward);
     if (multiples->fills_forward) filling = tperf_smaller(filling, forward);
     return (tperf_parts){
-        .data_comm = waiting->time,
+        .once = once,
         .pipeline_comm = pipeline_comm,
         .bubble = multiples->bubble_forward * forward + multiples->bubble_backward * backward +
                   multiples->bubble_weight * filling,
@@ -301,7 +312,7 @@ TPERF_INLINED tperf_parts tperf_parts_of(const tperf_multiples *multiples, const
 
 TPERF_INLINED double tperf_whole(const tperf_multiples *multiples, const tperf_beat *beat,
                                  const tperf_parts *p) {
-    return beat->work + p->bubble + p->data_comm + p->pipeline_comm + multiples->optimizer -
+    return beat->work + p->bubble + p->once + p->pipeline_comm + multiples->optimizer -
            beat->hidden;
 }
 

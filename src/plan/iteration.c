@@ -65,15 +65,18 @@ static double hidden_exchanges(const tperf_expert_cost *e, bool delay_grads) {
 tperf_layer_time tperf_layer_time_of(const tperf_job *job, const tperf_layer_cost *cost) {
     const tperf_pass_cost *f = &cost->forward, *b = &cost->backward;
     const tperf_training *t = job->training;
+    double host = f->host + b->host;
+    double work = f->time + b->time - host - (f->offload + b->offload);
     return (tperf_layer_time){
         .forward = f->time,
         .backward = b->time,
         .input = cost->input_half,
         .weight = cost->weight_half,
         .launches = f->launches + b->launches,
-        .host = f->host + b->host,
-        .comm = f->comm + b->comm,
-        .slowing = f->slowing + b->slowing,
+        .host = host,
+        .kernels = work - (f->comm + b->comm) + (f->slowing + b->slowing),
+        .carried = f->carried + b->carried,
+        .work = work,
         .hidden = t->hide_experts ? hidden_exchanges(&cost->exchange, t->delay_grads) : 0,
     };
 }
@@ -89,23 +92,42 @@ tperf_stage_time tperf_stage_time_of(const tperf_stage *stage, const tperf_workl
     return tperf_counted_time(&counts, times, job, true);
 }
 
-// overlap: the fraction of the pass that an exchange may overlap; below 0: the software's. Links carry one collective
-// at a time (Q15), those that the pass hides, too; exchanges that cross domains leave the fast links to the others.
-static double window_of(const tperf_pass_cost *pass, const tperf_job *job, bool one_domain,
-                        double overlap) {
-    double window = pass->time;
-    if (job->on.rules->data_overlap_excludes_comm)
-        window = larger(window - (one_domain ? pass->carried : pass->crossing), 0);
-    return window * tperf_window(job, overlap);
+// Seconds of a pass's collectives that exchanges with replicas do not overlap: links carry one collective at a time
+// (Q15), those that the pass hides, too; exchanges that cross domains leave the fast links to the others.
+static double links_of(const tperf_pass_cost *pass, const tperf_job *job, bool one_domain) {
+    if (!job->on.rules->data_overlap_excludes_comm) return 0;
+    return one_domain ? pass->carried : pass->crossing;
+}
+
+// overlap: the fraction of the pass that an exchange may overlap; below 0: the software's.
+static double window_of(double seconds, double links, const tperf_job *job, double overlap) {
+    return larger(seconds - links, 0) * tperf_window(job, overlap);
 }
 
 tperf_cover tperf_cover_of(const tperf_job *job, const tperf_layer_cost *cost, bool one_domain) {
     const tperf_training *t = job->training;
-    double share = tperf_comm_share(&(tperf_comm){0}, &job->on);
-    double forward = window_of(&cost->forward, job, one_domain, t->gather_overlap),
-           backward = window_of(&cost->backward, job, one_domain, t->reduce_overlap);
-    return (tperf_cover){forward, backward, forward > 0 ? share : 0, backward > 0 ? share : 0,
-                         cost->backward.once};
+    double forward = links_of(&cost->forward, job, one_domain),
+           backward = links_of(&cost->backward, job, one_domain);
+    return (tperf_cover){
+        .forward = window_of(cost->forward.time, forward, job, t->gather_overlap),
+        .backward = window_of(cost->backward.time, backward, job, t->reduce_overlap),
+        .input = window_of(cost->input_half, backward, job, t->reduce_overlap),
+        .weight = window_of(cost->weight_half, 0, job, t->reduce_overlap),
+        .share = tperf_comm_share(&(tperf_comm){0}, &job->on),
+        .links = forward + backward,
+        .once = cost->backward.once,
+    };
+}
+
+tperf_each tperf_each_of(const tperf_candidate *candidate, const tperf_job *job) {
+    const tperf_training *t = job->training;
+    return (tperf_each){
+        .gathers = tperf_gathers_each(candidate, t),
+        .reduces = tperf_reduces_each(candidate, t),
+        .gather_overlap = tperf_window(job, t->gather_overlap),
+        .reduce_overlap = tperf_window(job, t->reduce_overlap),
+        .share = tperf_comm_share(&(tperf_comm){0}, &job->on),
+    };
 }
 
 double tperf_window(const tperf_job *job, double overlap) {
@@ -197,19 +219,21 @@ void tperf_terms_init(tperf_terms *terms, const tperf_candidate *candidate, cons
     const tperf_pipeline *pipeline = candidate->pipeline;
     double microbatches = (double)candidate->microbatches;
     double chunks = (double)pipeline->virtual_stages;
-    bool gathers_each = tperf_gathers_each(candidate, job->training);
-    bool reduces_each = tperf_reduces_each(candidate, job->training);
+    tperf_each each = tperf_each_of(candidate, job);
     bool fills = tperf_splits_passes(pipeline) && pipeline->bubble_weight_grad < 0;
+    bool plain = !tperf_splits_passes(pipeline) && !tperf_overlaps_passes(pipeline);
+    double others = (double)pipeline->pp - 1;
     *terms = (tperf_terms){
         .job = job,
         .pipeline = pipeline,
         .workload = workload,
         .microbatches = microbatches,
         .chunks = chunks,
-        .gathers_each = gathers_each,
-        .reduces_each = reduces_each,
-        .gathers = gathers_each ? microbatches : 1 / chunks,
-        .reduces = reduces_each ? microbatches : 1 / chunks,
+        .each = each,
+        .gathers = each.gathers ? 0 : 1 / chunks,
+        .reduces = each.reduces ? 0 : 1 / chunks,
+        .longest_passes = plain && pipeline->bubble_forward == pipeline->bubble_backward &&
+                          pipeline->bubble_forward <= microbatches * others,
         .multiples = {.chunks = chunks,
                       .bubble_forward = pipeline->bubble_forward,
                       .bubble_backward = pipeline->bubble_backward,
@@ -306,7 +330,7 @@ static double average_flops(const tperf_pipeline *pipeline, const tperf_workload
     return all / (double)pipeline->pp;
 }
 
-// The part of what overlapped passes hide that is not collectives, but waits for the host. both: the busiest device's
+// The part of what overlapped passes hide that is not collectives, but waits for the host. both: the longest device's
 // passes.
 static double hidden_host(const tperf_plan *plan, const tperf_layer_time *times,
                           const tperf_pipeline_time *pipeline, const tperf_pass_cost *both,
@@ -324,68 +348,109 @@ static double hidden_host(const tperf_plan *plan, const tperf_layer_time *times,
                    (double)plan->candidate->microbatches * t->host);
 }
 
-// The part of a waiting stage's slack in which it waits for exchanges of every micro-batch.
-static double used_slack(const tperf_terms *terms, const tperf_stage *stage,
-                         const tperf_waiting *waits) {
-    double slack = tperf_slack_of(terms, (size_t)(stage - terms->pipeline->stages));
-    double each = waits->each_forward + waits->each_backward;
-    return smaller(slack, terms->microbatches * each);
+// Seconds of collectives in a split pass of the longest device beyond a whole one's: no more than it waits.
+static double late_in_halves(const tperf_plan *plan, const tperf_pipeline_time *pipeline) {
+    double late = 0, more = pipeline->busy.input + pipeline->busy.weight - pipeline->busy.backward;
+    for (int i = 0; i < plan->workload->n_sections; i++)
+        late +=
+            plan->costs[i].late_split *
+            tperf_layers_passed(plan->candidate->pipeline, pipeline->busiest, i, plan->workload);
+    return smaller(late, larger(more, 0));
+}
+
+// An iteration's time, and what it is made of.
+typedef struct summary {
+    tperf_terms terms;
+    tperf_layer_time times[TPERF_SECTIONS_MAX];
+    tperf_pipeline_time waiting;  // with what passes wait for exchanges of their own
+    tperf_pipeline_time pipeline; // without
+    tperf_beat beat, bare;        // likewise
+    tperf_parts parts;
+    const tperf_stage *once; // tperf_iteration's `waiting`
+} summary;
+
+// The same devices without what their passes wait for their replicas.
+static tperf_pipeline_time without_waits(const tperf_timed_stages *of,
+                                         const tperf_pipeline_time *waiting) {
+    const tperf_pipeline *pipeline = of->terms->pipeline;
+    bool pairs = tperf_overlaps_passes(pipeline);
+    if (!of->sections) return *waiting;
+    tperf_timed_stages bare = {of->terms, of->times, NULL};
+    size_t longest;
+    tperf_stage_time busy = {0}, all = tperf_all_times(&bare, pairs, &longest, &busy);
+    busy = tperf_device_time(&bare, (size_t)(waiting->busiest - pipeline->stages), pairs);
+    if (pipeline->n_stages == 1) return (tperf_pipeline_time){waiting->busiest, busy, busy};
+    tperf_stage_time others = tperf_others_time(&all, &busy, (double)pipeline->pp);
+    return (tperf_pipeline_time){waiting->busiest, busy, others};
+}
+
+static void sum_up(const tperf_plan *plan, summary *s) {
+    tperf_exchange exchanges[TPERF_SECTIONS_MAX];
+    tperf_exposure sections[TPERF_SECTIONS_MAX];
+    tperf_terms_init(&s->terms, plan->candidate, plan->job, plan->workload,
+                     tperf_optimizer_time(plan));
+    for (int i = 0; i < plan->workload->n_sections; i++)
+        s->times[i] = tperf_layer_time_of(plan->job, &plan->costs[i]);
+    tperf_exchange_times(plan, exchanges);
+    tperf_exposures_of(plan, exchanges, s->terms.optimizer, sections);
+    const tperf_timed_stages of = {&s->terms, s->times,
+                                   tperf_waits_each(&s->terms.each) ? sections : NULL};
+    bool splits = tperf_splits_passes(plan->candidate->pipeline);
+    s->waiting = tperf_pipeline_time_of(&of);
+    s->pipeline = without_waits(&of, &s->waiting);
+    tperf_pass_sums sums = tperf_pass_sums_of(&s->waiting.busy, &s->waiting.others, splits);
+    s->beat = tperf_beat_of(&s->terms, &sums);
+    sums = tperf_pass_sums_of(&s->pipeline.busy, &s->pipeline.others, splits);
+    s->bare = tperf_beat_of(&s->terms, &sums);
+    double hop =
+        tperf_hop_time(plan->candidate, plan->job, tperf_hop_times(plan->job, plan->workload));
+    s->parts = tperf_parts_of(&s->terms.multiples, &s->beat,
+                              tperf_waits_of(&s->terms, sections, &s->once), hop);
 }
 
 tperf_iteration tperf_iteration_of(const tperf_plan *plan) {
-    tperf_exchange exchanges[TPERF_SECTIONS_MAX];
-    tperf_exposure sections[TPERF_SECTIONS_MAX];
-    tperf_terms terms;
-    tperf_terms_init(&terms, plan->candidate, plan->job, plan->workload,
-                     tperf_optimizer_time(plan));
-    tperf_layer_time times[TPERF_SECTIONS_MAX];
-    for (int i = 0; i < plan->workload->n_sections; i++)
-        times[i] = tperf_layer_time_of(plan->job, &plan->costs[i]);
-    const tperf_timed_stages of = {plan->candidate->pipeline, NULL, plan->workload, times,
-                                   plan->job};
-    tperf_pipeline_time pipeline = tperf_pipeline_time_of(&of);
-    tperf_exchange_times(plan, exchanges);
-    tperf_exposures_of(plan, exchanges, terms.optimizer, sections);
-    const tperf_stage *longest;
-    tperf_pass_sums sums = tperf_pass_sums_of(&pipeline);
-    tperf_terms_times(&terms, times, &sums);
-    tperf_waiting waits = tperf_waiting_of(&terms, sections, true, &longest);
-    double hop =
-        tperf_hop_time(plan->candidate, plan->job, tperf_hop_times(plan->job, plan->workload));
-    double hidden = tperf_hidden_of(&terms, &sums);
-    tperf_beat beat = tperf_beat_of(&terms, &sums, hidden);
-    tperf_parts p = tperf_parts_of(&terms.multiples, &beat, &waits, hop);
-    double microbatches = (double)plan->candidate->microbatches, flops;
-    tperf_pass_cost busy = breakdown_of_stage(plan->candidate->pipeline, pipeline.busiest,
+    summary s;
+    sum_up(plan, &s);
+    const tperf_parts *p = &s.parts;
+    const tperf_stage_time *busy = &s.pipeline.busy, *waiting = &s.waiting.busy;
+    double microbatches = s.terms.microbatches, flops;
+    tperf_pass_cost both = breakdown_of_stage(plan->candidate->pipeline, s.pipeline.busiest,
                                               plan->workload, plan->costs, &flops);
-    double whole = tperf_whole(&terms.multiples, &beat, &p);
-    double host = hidden_host(plan, times, &pipeline, &busy, hidden);
+    double host = hidden_host(plan, s.times, &s.pipeline, &both, s.bare.hidden);
+    double each = s.beat.work - s.beat.hidden - (s.bare.work - s.bare.hidden);
+    double apart =
+        microbatches * (waiting->forward - busy->forward + (waiting->backward - busy->backward));
+    bool splits = tperf_splits_passes(plan->candidate->pipeline);
+    double halves = tperf_split_of(s.terms.pipeline, microbatches) / s.terms.chunks *
+                    late_in_halves(plan, &s.pipeline);
+    double split = s.bare.work - microbatches * (busy->forward + busy->backward);
+    const tperf_stage_time *late = &s.waiting.others, *others = &s.pipeline.others;
     return (tperf_iteration){
-        .time = whole,
-        .compute = microbatches * busy.compute,
-        .memory = microbatches * busy.exposed_memory,
-        .tensor_comm = microbatches * busy.comm - (hidden - host),
-        .data_comm = p.data_comm,
-        .pipeline_comm = p.pipeline_comm,
-        .bubble = p.bubble,
-        .host = microbatches * pipeline.busy.host - host + tperf_split_wait_of(&terms, &sums),
-        .optimizer = terms.optimizer,
-        .offload = microbatches * busy.offload,
+        .time = tperf_whole(&s.terms.multiples, &s.beat, p),
+        .compute = microbatches * both.compute,
+        .memory = microbatches * both.exposed_memory,
+        .tensor_comm = microbatches * both.comm - (s.bare.hidden - host) + halves,
+        .data_comm = p->once + each,
+        .pipeline_comm = p->pipeline_comm,
+        .bubble = p->bubble,
+        .host = microbatches * busy->host - host + larger(split - halves, 0),
+        .optimizer = s.terms.optimizer,
+        .offload = microbatches * both.offload,
         .flops =
             microbatches * average_flops(plan->candidate->pipeline, plan->workload, plan->costs),
-        .pipeline = pipeline,
-        .hop = p.hop,
-        .messages = terms.multiples.messages,
-        .beside = terms.multiples.beside,
-        .late = p.late,
-        .hidden = hidden,
-        .each_forward = waits.each_forward,
-        .each_backward = waits.each_backward,
-        .waiting = longest,
-        .slack = longest ? used_slack(&terms, longest, &waits) : 0,
-        .pairs = tperf_pairs_of(terms.pipeline, terms.microbatches),
-        .split = tperf_split_of(terms.pipeline, terms.microbatches),
-        .filling = p.filling,
+        .pipeline = s.pipeline,
+        .hop = p->hop,
+        .messages = s.terms.multiples.messages,
+        .beside = s.terms.multiples.beside,
+        .late = p->late,
+        .hidden = s.bare.hidden,
+        .each_forward = late->forward - others->forward,
+        .each_backward = splits ? late->input - others->input : late->backward - others->backward,
+        .together = apart - each,
+        .waiting = s.once,
+        .pairs = tperf_pairs_of(s.terms.pipeline, microbatches),
+        .split = tperf_split_of(s.terms.pipeline, microbatches),
+        .filling = p->filling,
     };
 }
 
@@ -397,29 +462,29 @@ void tperf_passes_of(const tperf_plan *plan, const tperf_stage *chunks, int64_t 
         tperf_hop_time(plan->candidate, plan->job, tperf_hop_times(plan->job, plan->workload));
     tperf_message message = tperf_message_of(plan->candidate->pipeline, plan->job, hop);
     *way = message.way;
-    bool gathers_each = tperf_gathers_each(plan->candidate, plan->job->training);
-    bool reduces_each = tperf_reduces_each(plan->candidate, plan->job->training);
+    tperf_each waits_each = tperf_each_of(plan->candidate, plan->job);
     tperf_exchange_times(plan, exchanges);
     tperf_exposures_of(plan, exchanges, tperf_optimizer_time(plan), sections);
     for (int64_t c = 0; c < n; c++) {
         tperf_stage_time t =
             tperf_stage_time_of(&chunks[c], plan->workload, plan->costs, plan->job);
         tperf_exposure e = tperf_stage_exposure(&chunks[c], plan->workload, sections);
-        double gather = gathers_each ? e.gather : 0, reduce = reduces_each ? e.reduce : 0;
-        passes[c] = (tperf_chunk_passes){{t.forward + message.alone + gather,
-                                          t.backward + message.alone + reduce,
-                                          t.input + message.alone + reduce, t.weight, t.host,
-                                          t.pair + message.pair + gather + reduce},
-                                         tperf_chunk_memory_of(plan, &chunks[c])};
+        tperf_wait_each(&t, &waits_each, &e);
+        passes[c] =
+            (tperf_chunk_passes){{t.forward + message.alone, t.backward + message.alone,
+                                  t.input + message.alone, t.weight, t.host, t.pair + message.pair},
+                                 tperf_chunk_memory_of(plan, &chunks[c])};
     }
     int64_t device = 0;
-    double each = (double)plan->candidate->pipeline->virtual_stages;
     for (size_t i = 0; i < plan->candidate->pipeline->n_devices; i++) {
         const tperf_stage *stage = &plan->candidate->pipeline->devices[i];
         tperf_exposure e = tperf_stage_exposure(stage, plan->workload, sections);
-        for (int64_t r = 0; r < stage->repeats; r++)
-            waits[device++] = (tperf_device_waits){
-                e.first_gather + (gathers_each ? 0 : e.gather / each),
-                e.first_reduce + e.update + (reduces_each ? 0 : e.reduce / each)};
+        for (int64_t r = 0; r < stage->repeats; r++, device++) {
+            const tperf_stage *chunk = device < n ? &chunks[device] : stage; // its first one
+            tperf_exposure late = tperf_stage_exposure(chunk, plan->workload, sections);
+            waits[device] = (tperf_device_waits){
+                e.first_gather + (waits_each.gathers ? 0 : late.gather),
+                e.first_reduce + e.update + (waits_each.reduces ? 0 : late.reduce)};
+        }
     }
 }

@@ -19,12 +19,11 @@ static passes passes_of(const bound *b, const tperf_stage *stage, double chunks)
     tperf_stage_time t =
         tperf_stage_time_of(stage, b->plan->workload, b->plan->costs, b->plan->job);
     tperf_exposure e = tperf_stage_exposure(stage, b->plan->workload, b->sections);
-    double gather = tperf_gathers_each(b->plan->candidate, b->plan->job->training) ? e.gather : 0;
-    double reduce = tperf_reduces_each(b->plan->candidate, b->plan->job->training) ? e.reduce : 0;
+    tperf_each each = tperf_each_of(b->plan->candidate, b->plan->job);
     double alone = chunks * b->message.alone;
-    return (passes){t.forward + alone + gather, t.backward + alone + reduce,
-                    t.input + alone + reduce, t.weight,
-                    t.pair + chunks * b->message.pair + gather + reduce};
+    tperf_wait_each(&t, &each, &e);
+    return (passes){t.forward + alone, t.backward + alone, t.input + alone, t.weight,
+                    t.pair + chunks * b->message.pair};
 }
 
 static passes lesser(passes a, passes b) {
@@ -92,12 +91,12 @@ typedef struct ends {
 } ends;
 
 static ends ends_of(const bound *b, const tperf_stage *device) {
-    double chunks = (double)b->plan->candidate->pipeline->virtual_stages;
+    // Of several chunks, the first may have hardly any layers that wait.
+    bool several = b->plan->candidate->pipeline->virtual_stages > 1;
     tperf_exposure e = tperf_stage_exposure(device, b->plan->workload, b->sections);
-    bool gathers = tperf_gathers_each(b->plan->candidate, b->plan->job->training);
-    bool reduces = tperf_reduces_each(b->plan->candidate, b->plan->job->training);
-    return (ends){e.first_gather + (gathers ? 0 : e.gather / chunks),
-                  e.first_reduce + e.update + (reduces ? 0 : e.reduce / chunks)};
+    tperf_each each = tperf_each_of(b->plan->candidate, b->plan->job);
+    return (ends){e.first_gather + (each.gathers || several ? 0 : e.gather),
+                  e.first_reduce + e.update + (each.reduces || several ? 0 : e.reduce)};
 }
 
 // The forward pass of a device's first chunk. Before the first micro-batch arrives at a device, each one before it runs

@@ -117,7 +117,7 @@ void tperf_pipeline_chunks(const tperf_pipeline *pipeline, const tperf_model_lay
 }
 
 double tperf_pipeline_unevenness(const tperf_pipeline *pipeline, const tperf_model_layers *model,
-                                 const double *seconds) {
+                                 const double *work) {
     int64_t layers = count_layers(model), n = pipeline->pp * pipeline->virtual_stages, from = 0;
     double longest = 0, sum = 0;
     for (int64_t c = 0; c < n; c++) {
@@ -126,7 +126,7 @@ double tperf_pipeline_unevenness(const tperf_pipeline *pipeline, const tperf_mod
         add_layers(&chunk, &pipeline->picked, model, from, here);
         double own = 0;
         for (int kind = 0; kind < TPERF_KINDS_MAX; kind++)
-            if (chunk.layers[kind]) own += (double)chunk.layers[kind] * seconds[kind];
+            if (chunk.layers[kind]) own += (double)chunk.layers[kind] * work[kind];
         longest = fmax(longest, own);
         sum += own;
         from += here;

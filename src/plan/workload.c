@@ -221,6 +221,7 @@ void tperf_block_price_add(tperf_block_price *sum, const tperf_op_price *price) 
     tperf_pass_cost_add(&sum->backward, &price->cost.backward, 1);
     sum->weight_grad += price->cost.weight_grad;
     sum->weight_launches += price->cost.weight_launches;
+    sum->late_split += price->cost.late_split;
     sum->flops += price->flops;
     add_exchange(sum, price);
 }
@@ -241,6 +242,7 @@ static void add_block(tperf_layer_cost *sum, const tperf_block_price *block) {
     tperf_pass_cost_add(&sum->backward, &block->backward, 1);
     sum->weight_grad += block->weight_grad;
     sum->weight_launches += block->weight_launches;
+    sum->late_split += block->late_split;
     sum->flops += block->flops;
     for (int way = 0; way < 2; way++) {
         sum->exchange.dispatch[way] += block->exchange.dispatch[way];
@@ -260,8 +262,7 @@ static void wait_for_host(tperf_pass_cost *pass, double bytes, const tperf_platf
         pass->time += late;
     }
     if (!(bytes > 0)) return;
-    const tperf_system *system = on->system;
-    late = bytes / (system->host.bandwidth * system->host.efficiency) - pass->time;
+    late = tperf_copy_time(on->system, bytes) - pass->time;
     if (!(late > 0)) return;
     pass->offload += late;
     pass->time += late;
@@ -276,7 +277,7 @@ void tperf_workload_time(const tperf_workload *workload, const tperf_platform *o
 
 // Copies from the host are of what the first half reads.
 static void wait_for_hosts(tperf_layer_cost *sum, const tperf_platform *on) {
-    tperf_pass_cost input = {.time = sum->backward.time - sum->weight_grad,
+    tperf_pass_cost input = {.time = sum->backward.time - sum->weight_grad + sum->late_split,
                              .launches = sum->backward.launches - sum->weight_launches};
     wait_for_host(&sum->forward, sum->offload_bytes, on);
     wait_for_host(&sum->backward, sum->offload_bytes, on);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/inlined.h"
+#include "price/overlap.h"
 
 #define INITIAL(type, member, name, unit, initial, ...) .member = (initial),
 const tperf_software tperf_software_none = {TPERF_SOFTWARE(INITIAL)};
@@ -121,12 +122,13 @@ static double seconds_of(const tperf_kernel_time *time) {
     return cost.compute + cost.exposed_memory;
 }
 
-// Pieces run back to back at the clock of one long kernel; their curve would assume the clock of short ones.
+// Pieces run back to back at the clock of one long kernel; their curve would assume the clock of short ones. What the
+// whole takes more is added, so that nothing jumps where both take as long.
 static void no_faster(const tperf_op *op, const tperf_kernel *whole, const tperf_system *system,
                       bool backward, tperf_kernel_time *pieces) {
     tperf_kernel_time time;
     if (!tperf_system_kernel_time(system, op->matrix_dtype, whole, backward, &time)) return;
-    if (seconds_of(pieces) < seconds_of(&time)) *pieces = time;
+    pieces->setup += larger(seconds_of(&time) - seconds_of(pieces), 0);
 }
 
 // Makes a kernel one of equal pieces: of the rows of a chunked product, or of what panels divide.
@@ -269,25 +271,15 @@ double tperf_comm_share(const tperf_comm *comm, const tperf_platform *on) {
     return taken < all ? taken / all : 1;
 }
 
-// Seconds of a pass's collectives, by how they overlap.
-typedef struct comm_times {
-    double carried, crossing, waited, beside, late_chunks, once;
-    double calls;                   // of the host
-    double slowing, slowing_beside; // by all collectives, and by the overlapped ones
-    bool chunked;                   // some overlap a product in chunks
-} comm_times;
-
 // Whether the host makes a call for a collective: none for what the call of a chunked product sends itself.
 static bool is_called(const tperf_comm *comm, const int64_t *sizes) {
     return comm->chunking == TPERF_UNCHUNKED && sizes[comm->axis_index] > 1;
 }
 
-// A chunked product of `chunk_work` seconds hides its chunked collectives; the remaining kernels hide the other
-// overlapped ones.
-static comm_times comm_times_of(const tperf_pass *pass, const tperf_platform *on,
-                                const int64_t *sizes, const tperf_placement *placement,
-                                double panels, double chunk_work) {
-    comm_times t = {0};
+tperf_comm_times tperf_comm_times_of(const tperf_pass *pass, const tperf_platform *on,
+                                     const int64_t *sizes, const tperf_placement *placement,
+                                     double panels, double chunk_work) {
+    tperf_comm_times t = {0};
     for (int i = 0; i < pass->n_comms; i++) {
         const tperf_comm *comm = &pass->comms[i];
         if (tperf_comm_is_once(comm)) {
@@ -312,13 +304,19 @@ static comm_times comm_times_of(const tperf_pass *pass, const tperf_platform *on
     return t;
 }
 
-double tperf_late_time(const tperf_op *op, const tperf_platform *on, double panels, double comm,
-                       double slowing, double work) {
-    if (!op->panels) return tperf_exposed(comm, slowing, work);
+// SUMMA's panels after the first travel beside the products, `comm` seconds each.
+static double late_panels(const tperf_platform *on, double panels, double comm, double slowing,
+                          double work) {
     work += slowing;
     if (on->rules->panels_overlap_exactly)
         return (panels - 1) * larger(comm - work / panels, 0) + slowing;
     return larger(panels * comm - work, 0) + slowing;
+}
+
+double tperf_late_beside_kernels(const tperf_op *op, const tperf_platform *on,
+                                 const tperf_comm_times *t, double panels, double kernels) {
+    if (op->panels) return late_panels(on, panels, t->waited, panels * t->slowing, kernels);
+    return tperf_exposed(t->beside, t->slowing_beside, kernels);
 }
 
 double tperf_late_chunks(const tperf_comm *comm, const tperf_platform *on, const int64_t *sizes,
@@ -342,10 +340,25 @@ static bool makes_gradients(const tperf_op *op, const tperf_pass *pass) {
     return pass == &op->backward && op->weight_bytes > 0 && !op->frozen && pass->tensor_flops > 0;
 }
 
-// The last kernel of a pass that makes gradients: it adds them to those kept, or a kernel after it does.
-static tperf_kernel_time accumulating(tperf_kernel_time time, const tperf_op *op,
-                                      const tperf_platform *on) {
+// A part of a kernel.
+static tperf_kernel_time part_of_kernel(const tperf_kernel_time *time, double part) {
+    return (tperf_kernel_time){part * time->setup, part * time->work, part * time->traffic,
+                               part * time->rest, time->hides};
+}
+
+// The part of a pass's last kernel that makes the weights' gradient: all of it, or half where one stands for both
+// products.
+static double weight_part(const tperf_op *op, const tperf_pass_work *work) {
+    return work->n_kernels > 1 || op->stopped ? 1 : 0.5;
+}
+
+// The product dW = X^T dY, which adds its gradients to those kept, or after which a kernel does.
+static tperf_kernel_time weight_product(const tperf_op *op, const tperf_pass_work *work,
+                                        const tperf_platform *on) {
     const tperf_system *system = on->system;
+    tperf_kernel_time time =
+        part_of_kernel(&work->kernels[work->n_kernels - 1], weight_part(op, work));
+    if (!on->software->accumulates) return time;
     double rate = system->accelerator.hbm.bandwidth * system->accelerator.hbm.efficiency;
     double seconds = op->parameters * tperf_accumulation_bytes(on->software) / rate;
     *(on->software->fused_accumulation ? &time.traffic : &time.rest) += seconds;
@@ -358,21 +371,20 @@ static tperf_kernel_cost kernel_cost(const tperf_op *op, const tperf_kernel_time
     return tperf_kernel_cost_of(time, compute, software->memory);
 }
 
-// Seconds that adding up gradients takes of a pass that makes them.
-static double accumulation(const tperf_op *op, const tperf_pass_work *work,
-                           const tperf_platform *on) {
-    if (!on->software->accumulates || work->n_kernels == 0) return 0;
-    const tperf_kernel_time *alone = &work->kernels[work->n_kernels - 1];
-    tperf_kernel_time both = accumulating(*alone, op, on);
-    return kernel_cost(op, &both, on->software).exposed_memory -
-           kernel_cost(op, alone, on->software).exposed_memory;
-}
-
 // What a pass's launches take, in calls of the software's modules.
 static double launches_of(const tperf_pass_work *work, const tperf_software *software) {
     double call = tperf_module_call(software);
     if (call == 0) return work->launches + work->bare_launches;
     return work->launches + work->bare_launches * tperf_bare_call(software) / call;
+}
+
+// Adds a kernel to its pass; returns its seconds.
+static double run_kernel(tperf_pass_cost *cost, const tperf_op *op, const tperf_kernel_time *time,
+                         const tperf_software *software) {
+    tperf_kernel_cost one = kernel_cost(op, time, software);
+    cost->compute += one.compute;
+    cost->exposed_memory += one.exposed_memory;
+    return one.compute + one.exposed_memory;
 }
 
 // The kernels of a pass in this software.
@@ -382,12 +394,16 @@ static tperf_pass_cost run_kernels(const tperf_pass_work *work, const tperf_op *
     tperf_pass_cost cost = {.launches = launches_of(work, software)};
     int last = software->accumulates && makes_gradients(op, pass) ? work->n_kernels - 1 : -1;
     for (int i = 0; i < work->n_kernels; i++) {
-        tperf_kernel_time time = work->kernels[i];
-        if (i == last) time = accumulating(time, op, on);
-        tperf_kernel_cost one = kernel_cost(op, &time, software);
-        cost.compute += one.compute;
-        cost.exposed_memory += one.exposed_memory;
-        if (i == 0) cost.chunked = work->chunked * (one.compute + one.exposed_memory);
+        double seconds = 0, part = i == last ? weight_part(op, work) : 0;
+        if (part < 1) {
+            tperf_kernel_time rest = part_of_kernel(&work->kernels[i], 1 - part);
+            seconds += run_kernel(&cost, op, &rest, software);
+        }
+        if (part > 0) {
+            tperf_kernel_time product = weight_product(op, work, on);
+            seconds += run_kernel(&cost, op, &product, software);
+        }
+        if (i == 0) cost.chunked = work->chunked * seconds;
     }
     cost.time = cost.compute + cost.exposed_memory;
     if (cost.chunked > 0) cost.chunked /= cost.time;
@@ -399,15 +415,16 @@ static tperf_pass_cost run_kernels(const tperf_pass_work *work, const tperf_op *
     return cost;
 }
 
-// Adds a pass's collectives to the cost of its kernels.
-static void add_comms(tperf_pass_cost *cost, const tperf_op *op, const tperf_pass *pass,
-                      const tperf_platform *on, const int64_t *sizes,
-                      const tperf_placement *placement) {
-    if (pass->n_comms == 0) return;
+// Adds a pass's collectives to the cost of its kernels. put_off: seconds of these in the other half of a split pass.
+// Returns tperf_op_cost's late_split.
+static double add_comms(tperf_pass_cost *cost, const tperf_op *op, const tperf_pass *pass,
+                        const tperf_platform *on, const int64_t *sizes,
+                        const tperf_placement *placement, double put_off) {
+    if (pass->n_comms == 0) return 0;
     double times = tperf_op_times(op), kernels = cost->time / times,
            chunks = cost->chunked * kernels;
     double panels = tperf_panels_of(op, placement->panels);
-    comm_times t = comm_times_of(pass, on, sizes, placement, panels, chunks);
+    tperf_comm_times t = tperf_comm_times_of(pass, on, sizes, placement, panels, chunks);
     // Without kernels, the op's own call is that of its first collective.
     double calls = has_kernels(pass) ? t.calls : larger(t.calls - 1, 0);
     if (cost->launches > 0) cost->launches += times * calls;
@@ -415,21 +432,21 @@ static void add_comms(tperf_pass_cost *cost, const tperf_op *op, const tperf_pas
     cost->carried = times * panels * t.carried;
     cost->crossing = times * panels * t.crossing;
     cost->slowing = panels * t.slowing;
-    cost->comm = t.waited;
-    cost->comm += op->panels ? tperf_late_time(op, on, panels, t.waited, cost->slowing, kernels)
-                             : tperf_late_time(op, on, 1, t.beside, t.slowing_beside,
-                                               kernels - (t.chunked ? chunks : 0));
-    cost->comm += t.late_chunks;
-    cost->comm *= times;
+    double window = kernels - (t.chunked ? chunks : 0);
+    double late = tperf_late_beside_kernels(op, on, &t, panels, window);
+    cost->comm = times * (t.waited + late + t.late_chunks);
     cost->slowing *= times;
     cost->time += cost->comm;
+    if (put_off == 0 || !(op->panels || t.beside > 0)) return 0;
+    window = larger(window - put_off / times, 0);
+    return times * (tperf_late_beside_kernels(op, on, &t, panels, window) - late);
 }
 
 tperf_pass_cost tperf_pass_priced(const tperf_pass_work *work, const tperf_op *op,
                                   const tperf_pass *pass, const tperf_platform *on,
                                   const int64_t *sizes, const tperf_placement *placement) {
     tperf_pass_cost cost = run_kernels(work, op, pass, on);
-    add_comms(&cost, op, pass, on, sizes, placement);
+    add_comms(&cost, op, pass, on, sizes, placement, 0);
     return cost;
 }
 
@@ -507,24 +524,14 @@ static void repeat_forward(tperf_pass_cost *backward, const tperf_pass_cost *aga
     backward->crossing += again->crossing;
 }
 
-// Seconds of the product dW = X^T dY, which no op waits for, with adding it up. Where the pass is priced as a whole, it
-// is as large as dX = dY W^T.
-static double weight_grad_time(const tperf_op *op, const tperf_pass_work *work,
-                               const tperf_pass_cost *pass, const tperf_platform *on) {
-    double times = tperf_op_times(op), all = pass->compute + pass->exposed_memory,
-           more = times * accumulation(op, work, on);
-    if (op->stopped) return all;
-    if (work->n_kernels < 2) return (all - more) / 2 + more;
-    tperf_kernel_cost last = kernel_cost(op, &work->kernels[work->n_kernels - 1], on->software);
-    return times * (last.compute + last.exposed_memory) + more;
-}
-
 tperf_op_cost tperf_op_kernels_of(const tperf_op *op, const tperf_op_work *work,
                                   const tperf_platform *on) {
     tperf_op_cost cost = {.forward = run_kernels(&work->forward, op, &op->forward, on),
                           .backward = run_kernels(&work->backward, op, &op->backward, on)};
     if (!makes_gradients(op, &op->backward)) return cost;
-    cost.weight_grad = weight_grad_time(op, &work->backward, &cost.backward, on);
+    tperf_kernel_time product = weight_product(op, &work->backward, on);
+    tperf_kernel_cost last = kernel_cost(op, &product, on->software);
+    cost.weight_grad = tperf_op_times(op) * (last.compute + last.exposed_memory);
     // One kernel that makes both gradients is launched with the input's.
     if (!op->single) cost.weight_launches = cost.backward.launches / (op->stopped ? 1 : 2);
     return cost;
@@ -532,8 +539,9 @@ tperf_op_cost tperf_op_kernels_of(const tperf_op *op, const tperf_op_work *work,
 
 void tperf_op_cost_place(tperf_op_cost *cost, const tperf_op *op, const tperf_platform *on,
                          const int64_t *sizes, const tperf_placement *placement) {
-    add_comms(&cost->forward, op, &op->forward, on, sizes, placement);
-    add_comms(&cost->backward, op, &op->backward, on, sizes, placement);
+    add_comms(&cost->forward, op, &op->forward, on, sizes, placement, 0);
+    cost->late_split =
+        add_comms(&cost->backward, op, &op->backward, on, sizes, placement, cost->weight_grad);
     if (op->recomputed) {
         tperf_pass_cost again = tperf_pass_again(op, &cost->forward);
         if (on->rules->recompute_counts_everywhere)

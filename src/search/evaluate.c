@@ -60,16 +60,19 @@ static bool price(tperf_walk *w, uint32_t placed) {
     return true;
 }
 
+// The number of micro-batches for which a pipeline's times are known; 0: for any.
+static int64_t counted_for(const tperf_walk *w) {
+    return w->terms.longest_passes ? 0 : w->partial.microbatches;
+}
+
 // Computes the pipeline's times in a placement of the axes, for every number of panels. False if out of memory.
 static bool sum_passes(tperf_walk *w, uint32_t placed) {
     tperf_scratch *s = w->scratch;
     if (!price(w, placed)) return false;
     for (size_t p = 0; p < w->shape->n_panels; p++) {
         size_t i = placed * w->shape->n_panels + p;
-        const tperf_timed_stages of = {w->partial.pipeline, w->terms.stages, w->workload,
-                                       &s->layers[i * w->n_sections], &w->job};
-        tperf_pipeline_time time = tperf_pipeline_time_of(&of);
-        w->sums[i] = (tperf_known_sums){s->sums_stamp, tperf_pass_sums_of(&time)};
+        const tperf_timed_stages of = {&w->terms, &s->layers[i * w->n_sections], NULL};
+        w->sums[i] = (tperf_known_sums){s->sums_stamp, counted_for(w), tperf_sums_of(&of)};
     }
     return true;
 }
@@ -108,8 +111,7 @@ static bool keep(tperf_walk *w, const tperf_placement_entry *entry, double time)
 
 static inline bool ruled_out(const tperf_multiples *multiples, const tperf_beat *beat,
                              double latest) {
-    tperf_waiting none = tperf_no_waiting();
-    tperf_parts bound = tperf_parts_of(multiples, beat, &none, 0);
+    tperf_parts bound = tperf_parts_of(multiples, beat, 0, 0);
     double least = tperf_whole(multiples, beat, &bound);
     return least > latest;
 }
@@ -183,6 +185,7 @@ typedef struct shared {
 
 // The layers' costs in a placement, for one number of panels.
 typedef struct layers {
+    const tperf_layer_time *times;
     const tperf_cover *covers;
     tperf_beat beat;
 } layers;
@@ -196,29 +199,34 @@ static double joint_of(const tperf_walk *w, const tperf_placement_entry *entry, 
     return joint_at(w, entry, section);
 }
 
-// What the pipeline's stages wait for in a placement. covers: by section.
-static tperf_waiting wait_for(const tperf_walk *w, const shared *s,
-                              const tperf_placement_entry *entry, const tperf_cover *covers) {
+// What the sections' layers wait for in a placement. covers: by section.
+static void expose(const tperf_walk *w, const shared *s, const tperf_placement_entry *entry,
+                   const tperf_cover *covers, tperf_exposure *exposures) {
     const tperf_exchange *exchanged = &s->exchanges.of[entry->exchange * s->exchanges.each];
     double tied = tperf_ends_apart(s->terms->pipeline) ? tied_of(w, entry) : 0;
-    tperf_exposure exposures[TPERF_SECTIONS_MAX];
     for (size_t u = 0; u < w->n_used; u++) {
         size_t i = w->used[u];
         exposures[i] = tperf_exposures_at(&exchanged[i], &covers[i], w->buckets[i],
                                           w->job.training->gather_in_step, s->terms->optimizer);
         exposures[i].update += joint_of(w, entry, (int)i, tied);
     }
-    return tperf_waiting_of(s->terms, exposures, s->waits_each, NULL);
 }
 
 // Times placements with equal layer costs, for one number of panels.
 static bool time_entries(tperf_walk *w, const shared *s, const tperf_placement_entry *entries,
                          size_t n, const layers *l) {
+    tperf_exposure exposures[TPERF_SECTIONS_MAX];
+    const tperf_timed_stages waiting = {s->terms, l->times, exposures};
+    tperf_beat beat = l->beat;
     for (const tperf_placement_entry *entry = entries; entry < entries + n; entry++) {
-        tperf_waiting waiting = wait_for(w, s, entry, l->covers);
-        tperf_parts parts =
-            tperf_parts_of(&s->terms->multiples, &l->beat, &waiting, s->hops[entry->hop]);
-        double time = tperf_whole(&s->terms->multiples, &l->beat, &parts);
+        expose(w, s, entry, l->covers, exposures);
+        if (s->waits_each) {
+            tperf_pass_sums sums = tperf_sums_of(&waiting);
+            beat = tperf_beat_of(s->terms, &sums);
+        }
+        double once = tperf_waits_of(s->terms, exposures, NULL);
+        tperf_parts parts = tperf_parts_of(&s->terms->multiples, &beat, once, s->hops[entry->hop]);
+        double time = tperf_whole(&s->terms->multiples, &beat, &parts);
         if (!(time > w->latest) && !keep(w, entry, time)) return false;
     }
     return true;
@@ -254,16 +262,17 @@ static bool time_least(tperf_walk *w, const tperf_placement_entry *entries, size
 // Evaluates the placements of a run, for every number of panels. entries: the run's n ones.
 static bool walk_run(tperf_walk *w, shared *s, const tperf_placement_entry *entries, size_t n) {
     size_t n_panels = w->shape->n_panels, i = entries->placed * n_panels;
-    if (w->sums[i].known_for != w->scratch->sums_stamp && !sum_passes(w, entries->placed))
-        return false;
+    const tperf_known_sums *known = &w->sums[i];
+    bool is_known =
+        known->known_for == w->scratch->sums_stamp && known->microbatches == counted_for(w);
+    if (!is_known && !sum_passes(w, entries->placed)) return false;
     for (size_t p = 0; p < n_panels; p++, i++) {
         size_t at = i * w->n_sections;
         const tperf_pass_sums *sums = &w->sums[i].sums;
-        layers l = {&w->scratch->covers[at],
-                    tperf_beat_of(s->terms, sums, tperf_hidden_of(s->terms, sums))};
+        layers l = {&w->scratch->layers[at], &w->scratch->covers[at],
+                    tperf_beat_of(s->terms, sums)};
         if (s->prunes && ruled_out(&s->terms->multiples, &l.beat, w->latest)) continue;
         if (!s->exchanges.of) s->exchanges = exchanges_of(w);
-        if (s->waits_each) tperf_terms_times(s->terms, &w->scratch->layers[at], sums);
         w->partial.placement.panels = w->shape->panels[p];
         w->result->evaluated += (int64_t)n;
         bool done = s->by_least ? time_least(w, entries, n, &w->scratch->costs[at])
@@ -280,7 +289,7 @@ static bool walk_runs(tperf_walk *w) {
                     (options->by_least == TPERF_OPEN_BY_LEAST && w->partial.pipeline->open);
     shared s = {.terms = &w->terms,
                 .hops = hops_of(w),
-                .waits_each = tperf_waits_each(&w->terms),
+                .waits_each = tperf_waits_each(&w->terms.each),
                 .by_least = by_least,
                 .prunes = !options->no_pruning && !by_least};
     size_t from = w->list->begin;

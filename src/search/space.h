@@ -50,7 +50,8 @@ typedef struct tperf_known_layer_counts {
 
 // A pipeline's times in one placement of the axes; computed on demand.
 typedef struct tperf_known_sums {
-    int64_t known_for; // the scratch's sums_stamp
+    int64_t known_for;    // the scratch's sums_stamp
+    int64_t microbatches; // 0: any
     tperf_pass_sums sums;
 } tperf_known_sums;
 

@@ -147,14 +147,21 @@ local function totals_of(all, runs, kinds)
   return sum
 end
 
--- The seconds of a forward pass of a layer of each kind. What cannot be laid out on one GPU counts as very different.
-local function seconds_of(s, kinds, on, laid_out, workload)
-  local list, alone = {}, {}
-  for i = 1, 2 + #s.axes do alone[i] = 1 end
+-- What a byte through the memory counts for beside FLOPs: about what training GPUs compute meanwhile (an H100 295).
+local FLOPS_OF_BYTE <const> = 300
+
+-- How long a forward pass of a layer of each kind takes, in no unit: the same on every machine, so that none decides
+-- which pipelines are simulated. What cannot be laid out on one GPU counts as very different.
+local function works_of(kinds, laid_out, all)
+  local list = {}
   for kind = 1, kinds do
-    local others, by_keys = 10.0 ^ kind, 0
-    if laid_out then others, by_keys = workload:served(kind, on, alone) end
-    list[kind] = others + by_keys
+    list[kind] = laid_out and 0 or 10.0 ^ kind
+    for _, ops in ipairs(laid_out and all[kind] or {}) do
+      for _, op in ipairs(ops) do
+        local forward = op:counts().forward
+        list[kind] = list[kind] + forward.tensor_flops + forward.vector_flops + FLOPS_OF_BYTE * forward.bytes
+      end
+    end
   end
   return list
 end
@@ -167,7 +174,7 @@ local function lay_out(model, s, attention, rules, o, strategys)
     local list, boundary, parts = all:blocks(sizes, micro_batch, variant, kept)
     return core.workload(s.grid, sizes, boundary, list, parts)
   end
-  local uncut, timed = {}, setmetatable({}, { __mode = "k" })
+  local uncut, works = {}, nil
   for i, axis in ipairs(s.axes) do uncut[i] = axes.cuts(axis, "state") and 0 or 1 end
   local function totals()
     if not sums then
@@ -176,11 +183,11 @@ local function lay_out(model, s, attention, rules, o, strategys)
     end
     return sums
   end
-  local function seconds(machine, on)
-    timed[machine] = timed[machine] or seconds_of(s, #all.kinds, on(), pcall(function()
-      return build(uncut, 1, { recompute = "none", sequence_parallel = true })
+  local function work()
+    works = works or works_of(#all.kinds, pcall(function()
+      return all:ops(uncut, 1, { recompute = "none", sequence_parallel = true })
     end))
-    return timed[machine]
+    return works
   end
   local function workload(sizes, micro_batch, variant)
     local shapes = find(sizes, variant)
@@ -208,7 +215,7 @@ local function lay_out(model, s, attention, rules, o, strategys)
   end
   return {
     kinds = all.kinds, runs = all.runs, has_ends = all.has_ends, workload = workload, workloads = workloads,
-    totals = totals, seconds = seconds, steps = all.scripted and steps or nil,
+    totals = totals, work = work, steps = all.scripted and steps or nil,
     caches = function(sizes, variant_of)
       return remember(sizes, variant_of(0), "caches", function() return caches.of(all, sizes, variant_of) end)
     end,
@@ -223,9 +230,9 @@ end
 local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy and options -> layout
 
 --- Lays out a model in one strategy: { kinds, runs, has_ends, workload = function(sizes, micro_batch, variant),
---- workloads = function(sizes, variant): those laid out so far, by micro-batch, totals, seconds = function(system,
---- function() -> platform): of a layer of each kind, for a sequence on one GPU, steps = if functions of a script make
---- them: function(sizes, micro_batch, variant) -> function(earlier tokens) -> a decode step's workload, caches =
+--- workloads = function(sizes, variant): those laid out so far, by micro-batch, totals, work = function(): how long a
+--- layer of each kind takes for a sequence on one GPU, in no unit, steps = if functions of a script make them:
+--- function(sizes, micro_batch, variant) -> function(earlier tokens) -> a decode step's workload, caches =
 --- function(sizes, variant_of), warnings = function(sizes, micro_batch, variant): of an architecture, see kept.lua and
 --- idle.lua beside sections.lua }.
 ---@param variant table  recompute = "none" …, sequence_parallel = boolean; for inference also mode, seq, context and

@@ -211,13 +211,13 @@ function problem.arguments(what, given, schema)
   return o
 end
 
--- The seconds of a layer of each kind, which say how uneven the chunks of interleaved pipelines are; nil: all layers
+-- How long a layer of each kind takes, which says how uneven the chunks of interleaved pipelines are; nil: all layers
 -- are alike, or each device has one chunk.
-local function seconds_of_kinds(p, machine)
+local function work_of_kinds(p)
   local piped = false
   for _, pp in ipairs(p.pps) do piped = piped or pp > 1 end
   if not piped or #p.layouts[1].kinds == 1 or not pipelines.may_interleave(p.schedules) then return nil end
-  return p.layouts[1].seconds(machine, function() return core.platform(machine, p.rules, p.software) end)
+  return p.layouts[1].work()
 end
 
 -- Lays out the model in each strategy. Of several strategies, those that cannot cut it are left out, with a reason.
@@ -293,7 +293,7 @@ function problem.of(o, strategies)
     pps = p.pps, schedules = schedules, virtual_stages = p.virtual_stages or VIRTUAL_STAGES,
     layers = p.model.layers, runs = p.layouts[1].runs, has_ends = p.layouts[1].has_ends, deal = deal, picked = picked,
     even = o.deals_evenly, alone_overlaps = o.overlap_moe_a2a, bounds = o.bounds,
-    seconds = seconds_of_kinds(p, systems[1]),
+    work = work_of_kinds(p),
   }
   local jobs = {} -- by system
   for _, question in ipairs(p.questions) do

@@ -1,10 +1,10 @@
-// bind_pipelines.c: tperf.core.pipelines(runs, has_ends, list, picked, seconds, most) -> pipelines, unequal
+// bind_pipelines.c: tperf.core.pipelines(runs, has_ends, list, picked, work, most) -> pipelines, unequal
 //   pipelines: for a search or one iteration
 //   runs: list of { kind, layers }: the model's layers in order, kind = a section of its workloads
 //   list: of tables with the fields of TPERF_PIPELINE (tperf/plan.h), layers (a list, or nil) and in_flight (a list of
 //     pp numbers)
 //   picked: nil, or { first, every }: the layers of a chunk that are of twin kinds, see tperf/plan.h
-//   seconds: nil, or of a layer of each kind: `unequal` is then a list of whether a pipeline's longest chunk takes longer
+//   work: nil, or of a layer of each kind, in no unit: `unequal` is then a list of whether a pipeline's longest chunk takes longer
 //     than if all layers were alike, by more than `most` of the chunks' mean; such pipelines are open
 #include <string.h>
 
@@ -160,14 +160,14 @@ static tperf_picked read_picked(lua_State *L, int index, int kinds) {
     return picked;
 }
 
-// The seconds of a layer of each kind, from the list at index; false: there is none.
-static bool read_seconds(lua_State *L, int index, int kinds, double *seconds) {
+// How long a layer of each kind takes, from the list at index; false: there is none.
+static bool read_work(lua_State *L, int index, int kinds, double *work) {
     if (lua_isnoneornil(L, index)) return false;
-    if (tperf_bind_length(L, index, "the seconds") < (size_t)kinds)
-        tperf_bind_fail(L, "every kind of layer needs its seconds");
+    if (tperf_bind_length(L, index, "the work") < (size_t)kinds)
+        tperf_bind_fail(L, "every kind of layer needs its work");
     for (int i = 0; i < kinds; i++) {
         lua_rawgeti(L, index, i + 1);
-        seconds[i] = luaL_checknumber(L, -1);
+        work[i] = luaL_checknumber(L, -1);
         lua_pop(L, 1);
     }
     return true;
@@ -175,7 +175,7 @@ static bool read_seconds(lua_State *L, int index, int kinds, double *seconds) {
 
 // Marks pipelines of several chunks a device that kinds of layers make more uneven by `most`, and pushes a list of whether
 // each is.
-static void push_unequal(lua_State *L, pipelines *p, const double *seconds, double most) {
+static void push_unequal(lua_State *L, pipelines *p, const double *work, double most) {
     double alike[TPERF_KINDS_MAX];
     for (int i = 0; i < TPERF_KINDS_MAX; i++)
         alike[i] = 1;
@@ -183,7 +183,7 @@ static void push_unequal(lua_State *L, pipelines *p, const double *seconds, doub
     for (size_t i = 0; i < p->n; i++) {
         tperf_pipeline *one = &p->list[i];
         bool several = one->virtual_stages > 1 && one->pp > 1;
-        bool unequal = several && tperf_pipeline_unevenness(one, &p->layers, seconds) >
+        bool unequal = several && tperf_pipeline_unevenness(one, &p->layers, work) >
                                       tperf_pipeline_unevenness(one, &p->layers, alike) + most;
         one->open = one->open || unequal;
         lua_pushboolean(L, unequal);
@@ -216,9 +216,9 @@ static int new_pipelines(lua_State *L) {
         read_pipeline(L, p, &p->list[p->n - 1]);
         lua_pop(L, 1);
     }
-    double seconds[TPERF_KINDS_MAX] = {0};
-    if (!read_seconds(L, 5, p->kinds, seconds)) return 1;
-    push_unequal(L, p, seconds, most);
+    double work[TPERF_KINDS_MAX] = {0};
+    if (!read_work(L, 5, p->kinds, work)) return 1;
+    push_unequal(L, p, work, most);
     return 2;
 }
 

@@ -173,14 +173,11 @@ static void push_orthogonal(lua_State *L, tperf_orthogonal update) {
     lua_setfield(L, -2, "update");
 }
 
-// Pushes the stage that waits for its replicas.
+// Pushes the stage that waits longest for its replicas once.
 static void push_waiting(lua_State *L, const tperf_plan *plan, const tperf_iteration *t,
                          const tperf_exposure *exposures) {
     tperf_exposure e = tperf_stage_exposure(t->waiting, plan->workload, exposures);
     push_stage(L, t->waiting, plan->workload);
-    push_layers(L, plan->candidate->pipeline, t->waiting, plan->workload);
-    lua_setfield(L, -2, "passed");
-    tperf_fields_set(L, "slack", t->slack);
     tperf_fields_set(L, "first_gather", e.first_gather);
     tperf_fields_set(L, "first_reduce", e.first_reduce);
 }

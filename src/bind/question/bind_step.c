@@ -187,30 +187,46 @@ static void add_chunks(lua_State *L, box *b, tperf_chunk *chunks, int64_t n, int
     lua_pop(L, 1);
 }
 
-typedef tperf_status (*writes)(const tperf_step *, const tperf_stage *, tperf_task_list *,
+typedef tperf_status (*writes)(const tperf_step *, const tperf_device *, tperf_task_list *,
                                tperf_error *);
 
-// Adds the list `name` by device: devices with equal contents share one.
-static void add_devices(lua_State *L, box *b, const char *name, writes write, int at) {
+// Pushes a device's list.
+static void push_device(lua_State *L, box *b, writes write, const tperf_device *device) {
+    tperf_error error;
+    tperf_status status;
+    bool tried = false;
+    do
+        status = write(&b->step, device, &b->list, &error);
+    while (tperf_bind_try_again(L, status, &tried));
+    if (status != TPERF_OK) tperf_bind_raise(L, &error);
+    push_list(L, b);
+}
+
+// Adds the list `name` by device: neighbours with equal contents share one. chunks[n]: of all devices.
+static void add_devices(lua_State *L, box *b, const tperf_chunk *chunks, int64_t n, int at) {
+    static const struct {
+        const char *name;
+        writes write;
+    } lists[] = {{"before", tperf_step_before}, {"after", tperf_step_after}};
     const tperf_pipeline *pipeline = b->step.plan.candidate->pipeline;
-    lua_Integer device = 0;
-    lua_newtable(L);
-    for (size_t i = 0; i < pipeline->n_devices; i++) {
-        tperf_error error;
-        tperf_status status;
-        bool tried = false;
-        do
-            status = write(&b->step, &pipeline->devices[i], &b->list, &error);
-        while (tperf_bind_try_again(L, status, &tried));
-        if (status != TPERF_OK) tperf_bind_raise(L, &error);
-        push_list(L, b);
-        for (int64_t r = 0; r < pipeline->devices[i].repeats; r++) {
-            lua_pushvalue(L, -1);
-            lua_rawseti(L, -3, ++device);
+    for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
+        int64_t number = 0;
+        lua_newtable(L);
+        for (size_t i = 0; i < pipeline->n_devices; i++) {
+            tperf_device device = {.stage = &pipeline->devices[i]};
+            for (int64_t r = 0; r < device.stage->repeats; r++) {
+                const tperf_stage *before = device.first;
+                device.first = number < n ? &chunks[number].stage : device.stage;
+                bool same = before && memcmp(before, device.first, sizeof *before) == 0;
+                if (same)
+                    lua_rawgeti(L, -1, number);
+                else
+                    push_device(L, b, lists[l].write, &device);
+                lua_rawseti(L, -2, ++number);
+            }
         }
-        lua_pop(L, 1);
+        lua_setfield(L, at, lists[l].name);
     }
-    lua_setfield(L, at, name);
 }
 
 static void add_optimizer(lua_State *L, box *b, int at) {
@@ -266,8 +282,7 @@ int tperf_bind_candidate_tasks(lua_State *L) {
     int at = lua_gettop(L);
     luaL_checkstack(L, 16, NULL);
     add_chunks(L, b, chunks, n, at);
-    add_devices(L, b, "before", tperf_step_before, at);
-    add_devices(L, b, "after", tperf_step_after, at);
+    add_devices(L, b, chunks, n, at);
     add_optimizer(L, b, at);
     tperf_step_release(&b->step);
     return 1;

@@ -110,6 +110,65 @@ static void twice(void) {
     CHECK(memcmp(&again, &once, sizeof once) == 0);
 }
 
+typedef struct drawn {
+    int n;
+    tperf_pass_segment of[4];
+} drawn;
+
+static void draw(void *context, const tperf_pass_segment *segment) {
+    drawn *d = context;
+    if (d->n < 4) d->of[d->n++] = *segment;
+}
+
+// A backward pass of two products of 1 ms, beside a reduce-scatter of 1.5 ms that takes nothing from them: hidden by both,
+// half late after the input's alone, and a gather of 0.5 ms that comes first.
+static void segments(void) {
+    const tperf_setup setup = setup_of(NULL);
+    const tperf_platform on = tperf_setup_platform(&setup);
+    const double latency = 3e-6, rate = 0.75 / 1e11;
+    tperf_op op = tperf_op_new("column", TPERF_BF16);
+    op.weight_bytes = op.parameters = 1;
+    op.backward.tensor_flops = 2 * 1e-3 * PEAK;
+    op.backward.n_comms = 2;
+    op.backward.comms[0] = (tperf_comm){
+        .kind = TPERF_REDUCE_SCATTER, .bytes = (1.5e-3 - latency) / rate, .beside = true};
+    op.backward.comms[1] = (tperf_comm){.kind = TPERF_ALL_GATHER, .bytes = (5e-4 - latency) / rate};
+    tperf_op_cost cost = priced(&op, &setup);
+    const double half = LAUNCH / 2 + 1e-3;
+    NEAR(half, cost.weight_grad, 1e-12);
+    NEAR(5e-4 + 2 * half, cost.backward.time, 1e-12);
+    NEAR(1.5e-3 - half, cost.late_split, 1e-12);
+    for (int split = 0; split < 2; split++) {
+        drawn d = {0};
+        const tperf_pass_in in = {&op, &op.backward, &cost.backward, split ? cost.weight_grad : 0};
+        double end = tperf_pass_segments(&in, &on, sizes, &one_domain, draw, &d);
+        NEAR(split ? 5e-4 + 1.5e-3 : cost.backward.time, end, 1e-12);
+        CHECK(d.n == 3);
+        CHECK(d.of[0].comm == &op.backward.comms[1] && d.of[2].comm == &op.backward.comms[0]);
+        SAME(0, d.of[0].start);
+        NEAR(5e-4, d.of[1].start, 1e-12);
+        NEAR(split ? half : 2 * half, d.of[1].seconds, 1e-12);
+        CHECK(d.of[2].beside);
+        NEAR(5e-4 + 1.5e-3, d.of[2].stop, 1e-12);
+    }
+}
+
+// The product of the weights' gradient alone hides the traffic of adding it up: 6 bytes of a parameter in fp32.
+static void accumulation(void) {
+    tperf_software adds = tperf_software_none;
+    adds.accumulates = adds.fused_accumulation = true;
+    adds.gradient_bytes = 4;
+    const tperf_setup setup = setup_of(&adds);
+    tperf_op op = tperf_op_new("op", TPERF_BF16);
+    op.weight_bytes = 1;
+    op.parameters = 1.5e-3 * HBM / 6;
+    op.backward.tensor_flops = 2 * 1e-3 * PEAK;
+    tperf_op_cost cost = priced(&op, &setup);
+    const double input = LAUNCH / 2 + 1e-3, weight = LAUNCH / 2 + 1.5e-3;
+    NEAR(weight, cost.weight_grad, 1e-12);
+    NEAR(input + weight, cost.backward.time, 1e-12);
+}
+
 static void refusals(void) {
     tperf_system system = machine();
     tperf_setup setup;
@@ -126,4 +185,6 @@ static void refusals(void) {
 UNIT_TESTS({"a pass takes its launch and the longer of work and traffic", rooflines},
            {"collectives that overlap nothing add up", collectives},
            {"software takes longer than isolated kernels", software},
+           {"a pass is the sum of its segments, whole and split", segments},
+           {"gradients are added up beside the product that makes them", accumulation},
            {"a setup of a setup is the same", twice}, {"what cannot be is refused", refusals})

@@ -264,7 +264,7 @@ local function make(options)
       end
     end
   end
-  local own, unequal = core.pipelines(options.runs, options.has_ends, list, options.picked, options.seconds, UNEQUAL)
+  local own, unequal = core.pipelines(options.runs, options.has_ends, list, options.picked, options.work, UNEQUAL)
   for i, is_unequal in ipairs(unequal or {}) do
     if is_unequal then described[i].closed, all_closed = false, false end
   end
@@ -284,14 +284,14 @@ local function key_of(options)
   local picked = options.picked or {}
   words[#words + 1] = ("%s %s"):format(picked.first, picked.every)
   for _, run in ipairs(options.runs) do words[#words + 1] = run[1] .. " " .. run[2] end
-  for _, seconds in ipairs(options.seconds or {}) do words[#words + 1] = ("%.6g"):format(seconds) end
+  for _, work in ipairs(options.work or {}) do words[#words + 1] = ("%.6g"):format(work) end
   return table.concat(words, ",")
 end
 
 --- All pipelines of a search.
 ---@param options table  pps = list of sizes, schedules = list of names, virtual_stages = list, layers, runs = list of
 ---  { kind, layers }, has_ends, even = of any number of chunks only those with nearly equal layers; deal: of
----  pipeline_layout.of; seconds: of a layer of each kind, if there are several; alone_overlaps: if pp is 1, the passes
+---  pipeline_layout.of; work: of a layer of each kind, if there are several; alone_overlaps: if pp is 1, the passes
 ---  of neighbouring micro-batches overlap; bounds: without closed forms; picked: see tperf.describe.arch.recompute
 ---@return userdata made, table described, boolean closed  the core's pipelines; { pp, virtual_stages, schedule = name,
 ---  closed, min_microbatches, microbatch_multiple } of each; whether closed forms say what all of them take, or nearly

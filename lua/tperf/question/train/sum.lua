@@ -59,36 +59,50 @@ local function exchanged(audit, exchange, gathers)
   return collectives(list)
 end
 
--- Adds the exposed exchanges of the stage that waits longest: of each layer the part that its pass does not hide, and
--- all of the one that has no pass to overlap with.
-local function add_exchanges(add, c, audit)
-  local stage = audit.waiting
-  if not stage then return end
+-- How often a layer of a section waits for its exchange, and how to say so: once in a device's first chunk, which has
+-- the model's beginning, and of several not its end.
+local function occurs(c, section, each)
+  local chunks, kinds = c.virtual_stages, #c.kinds
+  if each then return c.microbatches, ("%d micro-batches"):format(c.microbatches) end
+  if chunks == 1 or section == kinds + 1 then return 1, "once" end
+  if section == kinds + 2 then return 0, "never" end
+  return 1 / chunks, ("1 of %d chunks"):format(chunks)
+end
+
+-- Adds the exposed exchanges of the stage whose passes wait for theirs, or of the one that waits longest once: of each
+-- layer the part that its pass does not hide, and all of the one that has no pass to overlap with.
+local function add_exposed(add, c, audit)
   local sides = { { "gather", "gather weights", audit.gathers_each },
     { "reduce", "reduce gradients", audit.reduces_each } }
   for _, side in ipairs(sides) do
     local name, what, each = table.unpack(side)
     local late, hidden = name .. "_late", name .. "_hidden"
-    local times = each and ("%d micro-batches"):format(c.microbatches)
-      or c.virtual_stages > 1 and ("1 of %d chunks"):format(c.virtual_stages) or "once"
-    local factor, layers = each and c.microbatches or 1 / c.virtual_stages, each and stage.passed or stage
+    local layers = each and audit.layers or audit.waiting
     for i, exchange in ipairs(audit.exchanges) do
-      if layers[i] > 0 and exchange[late] + exchange[hidden] > 0 then
+      local factor, times = occurs(c, i, each)
+      if layers and layers[i] > 0 and factor > 0 and exchange[late] + exchange[hidden] > 0 then
         add(("%s: %s"):format(what, c.exchanges[i].section), factor * layers[i] * exchange[late],
           "%s x %g x (%s - %s beside the pass)", times, layers[i], exchanged(audit, exchange, name == "gather"),
           seconds(exchange[hidden]))
       end
     end
-    local leading, first = audit.exchanges[stage.leading][hidden], stage["first_" .. name]
+    local first = audit.waiting and audit.waiting["first_" .. name] or 0
     if first > 0 then
-      local whose = first == leading and "layer" or "bucket"
+      local whose = first == audit.exchanges[audit.waiting.leading][hidden] and "layer" or "bucket"
       add(("%s of the first %s"):format(what, whose), first,
         "what of its exchange a pass would hide: there is none beside it")
     end
   end
-  if stage.slack > 0 then
-    add("less work than the busiest stage", -stage.slack, "of the stage that waits for these exchanges")
+  if audit.together ~= 0 then
+    add("hidden by overlapped and split passes", -audit.together,
+      "what they wait for their exchanges with replicas less than passes apart, which are shorter")
   end
+end
+
+local function add_exchanges(add, c, audit)
+  add_exposed(add, c, audit)
+  local stage = audit.waiting
+  if not stage then return end
   for i, exchange in ipairs(audit.exchanges) do
     if stage[i] > 0 and exchange.replicated then
       add("reduce replicated gradients: " .. c.exchanges[i].section, stage[i] * exchange.replicated,
@@ -121,12 +135,13 @@ local function add_host(add, c, audit)
   end
 end
 
--- What the halves of split backward passes wait for the host beyond whole ones.
+-- What the halves of split backward passes take beyond whole ones: each waits for its own launches, and collectives
+-- do not overlap weight gradients that are put off.
 local function add_split(add, c, audit)
   local b = audit.busiest
   local more = b.input + b.weight - b.backward
   if audit.split == 0 or more <= 0 then return end
-  add("waiting for launches: split passes", audit.split * more / c.virtual_stages,
+  add("halves of split passes", audit.split * more / c.virtual_stages,
     "%d split backward passes x (input gradients %s + weight gradients %s - whole %s) / %d chunks", audit.split,
     seconds(b.input), seconds(b.weight), seconds(b.backward), c.virtual_stages)
 end
@@ -143,7 +158,7 @@ local function add_pipeline(add, c, audit, closed)
   else
     local split = audit.split > 0
     add("pipeline bubble", c.breakdown.bubble, "%.4g x (forward %s + waits %s + hops %s) + %.4g x (%s %s + waits "
-      .. "%s + hops %s) + %.4g x weight gradients %s, of the other stages on average", audit.bubble_forward,
+      .. "%s + hops %s), of the other stages on average, + %.4g x own weight gradients %s", audit.bubble_forward,
       seconds(others.forward), seconds(audit.each_forward), seconds(audit.hop), audit.bubble_backward,
       split and "input gradients" or "backward", seconds(split and others.input or others.backward),
       seconds(audit.each_backward), seconds(audit.hop), audit.bubble_weight_grad, seconds(audit.filling))
