@@ -2,6 +2,7 @@
 -- its launch file, read back, has the same arguments, and the same time and memory. Others are refused by the name of
 -- the axis. Of the 3,494,400 combinations a fixed sample is tried, evenly spread, with TPERF_THOROUGH=1 a larger one.
 local cases = require "cases"
+local stack_states = require "stack_states"
 local tperf = require "tperf"
 
 local FILE <const> = { megatron = "run.sh", ["megatron-bridge"] = "recipe.py", nanotron = "config.yaml",
@@ -87,9 +88,6 @@ local function alone(c, model)
   return c.dp * (c.cp or 1) == 1 and not (model.experts and c.ep * c.etp < c.tp)
 end
 
--- What stacks keep of a parameter whatever the question that found the configuration kept.
-local SHARDING <const> = { deepspeed = "deepspeed", torchtitan = "fsdp" }
-
 local function compare(stack, c, question)
   local ok, text = pcall(tperf.report.launch, c, stack, { model = question.model, seq = 4096, question = question })
   if not ok then
@@ -101,7 +99,7 @@ local function compare(stack, c, question)
   local a = tperf.import.arguments(launch, { model = NAMED[stack] and question.model or nil })
   a.system, a.software = question.system, question.software
   local back = tperf.train(a)
-  if SHARDING[stack] then c = tperf.train { configuration = c, sharding = SHARDING[stack] } end
+  c = stack_states(stack, c)
   local expected, got = arguments_of(c, SAME), arguments_of(back, SAME)
   if alone(c, question.model) then
     for _, name in ipairs { "zero", "reshard_after_forward" } do expected[name], got[name] = nil, nil end

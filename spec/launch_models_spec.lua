@@ -2,6 +2,7 @@
 -- built-in model that the stack can be told of. Stacks that call models by name are given it again.
 local cases = require "cases"
 local catalogue = require "tperf.base.catalogue"
+local stack_states = require "stack_states"
 local tperf = require "tperf"
 
 local FILE <const> = { megatron = "run.sh", ["megatron-bridge"] = "recipe.py", nanotron = "config.yaml",
@@ -24,9 +25,6 @@ local function read_back(stack, text, model)
   return tperf.train(a)
 end
 
--- What stacks keep of a parameter whatever the question kept.
-local SHARDING <const> = { deepspeed = "deepspeed", torchtitan = "fsdp" }
-
 describe("a model's launch file", function()
   for stack, least in pairs(LEAST) do
     it("is read back as the same model, under " .. stack, function()
@@ -40,7 +38,7 @@ describe("a model's launch file", function()
           if ok then
             written[name] = true
             local back = read_back(stack, text, asked.model)
-            if SHARDING[stack] then c = tperf.train { configuration = c, sharding = SHARDING[stack] } end
+            c = stack_states(stack, c)
             assert.equal(c.time, back.time, name)
             assert.equal(c.memory.total, back.memory.total, name)
           else

@@ -132,6 +132,7 @@ local CP <const> = { deepspeed = "all_to_all", nanotron = "ring" }
 local function same_axes(c, question, got, stack)
   local a = { peft = got.peft, cp_kind = got.cp_kind }
   require "tperf.import.launch.arguments.axes".add(got, a)
+  if c.zero == 1 or c.zero == 2 then require "tperf.describe.optimizers".fill(a) end -- DeepSpeed's own gradients
   if (got.ep or 1) > 1 and a.moe_dispatcher == nil then
     a.moe_dispatcher = got.moe_dispatcher_backend or got.moe_dispatcher or "alltoall"
   end
@@ -140,6 +141,7 @@ local function same_axes(c, question, got, stack)
     if expected == nil then expected = question[name] end
     if name == "cp_kind" and c.cp > 1 then expected = expected or CP[stack] or "all_gather" end
     if name == "moe_dispatcher" and (c.ep or 1) > 1 then expected = expected or "alltoall" end
+    if name == "gradients" and a.gradients == "fp32" then expected = expected or "fp32" end -- tperf's default
     if name == "peft" and expected and not a.peft then error "no adapters" end
     if name == "overlap_param_gather" and expected == false and c.zero == 0 then expected = nil end
     assert.same(expected, a[name], stack .. " " .. name)
