@@ -78,7 +78,7 @@ describe("the interval of an answer", function()
 
   it("is told in words, and of time and memory in JSON", function()
     local command = "tperf train llama-3.1-8b -s h100-sxm -g 8 -b 64 --zero 3"
-    assert.matches("nine tenths of such runs hold [%d.]+ GB to [%d.]+ GB of memory", program.ask(command).out)
+    assert.matches("90 %% of such runs hold [%d.]+ GB to [%d.]+ GB of memory", program.ask(command).out)
     local c = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", gpus = 8, global_batch = 64, zero = 3 }
     local json = program.ask(command .. " --json").out
     local high, low = json:match '"intervals": {%s*"memory": {"high": ([%d.]+), "low": ([%d.]+)},%s*"time": {'

@@ -150,9 +150,6 @@ function runtime.prepare(profile, question)
   said.time, said.memory = runtime.intervals(profile, question, #said.warnings > 0)
 end
 
--- The ends of an interval around a value.
-local function around(value, spread) return { low = value * spread[1], high = value * spread[2] } end
-
 --- Writes into a configuration its software, the intervals that hold nine tenths of its runs, and warnings about
 --- properties that no run had.
 ---@param c table         a configuration, changed in place
@@ -161,10 +158,11 @@ function runtime.describe(c, question)
   local said = question.said
   local warnings = said.warnings
   c.software = said.software
-  if warnings then c.warnings = table.move(warnings, 1, #warnings, 1, {}) end
-  local time = said.time and around(c.time, said.time)
-  if not (time or said.memory) then return end
-  c.interval, c.intervals = time, { time = time, memory = said.memory and around(c.memory.total, said.memory) }
+  if warnings then c.warnings = warnings[1] and table.move(warnings, 1, #warnings, 1, {}) or {} end
+  local time, memory = said.time, said.memory
+  if time then time = { low = c.time * time[1], high = c.time * time[2] } end
+  if memory then memory = { low = c.memory.total * memory[1], high = c.memory.total * memory[2] } end
+  if time or memory then c.interval, c.intervals = time, { time = time, memory = memory } end
 end
 
 return runtime

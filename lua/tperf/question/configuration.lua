@@ -138,13 +138,6 @@ local function room_of(question) return visible_memory(question.system) * (1 - q
 ---@param memory table  with its total in bytes
 function configuration.fits(memory, question) return memory.total <= room_of(question) end
 
--- The same by the interval of the memory; without one by the memory itself.
-local function fit_of(c, room)
-  local interval = c.intervals and c.intervals.memory
-  if not interval then return c.feasible and "fits" or "does not fit" end
-  return interval.high <= room and "fits" or interval.low <= room and "may not fit" or "does not fit"
-end
-
 local per_token = setmetatable({}, { __mode = "k" }) -- FLOPs by model; models are never changed in place
 
 -- As model:flops_per_token.
@@ -222,7 +215,8 @@ function configuration.of(question, s, found, candidate, fields)
   c.mfu, c.mfu_all_pairs = utilisation(c, question)
   c.checkpoint_bytes = question.checkpoint_bytes
   profile.describe(c, question)
-  c.fit = fit_of(c, room)
+  local interval = c.intervals and c.intervals.memory or { low = c.memory.total, high = c.memory.total }
+  c.fit = interval.high <= room and "fits" or interval.low <= room and "may not fit" or "does not fit"
   return c
 end
 

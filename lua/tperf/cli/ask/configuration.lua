@@ -112,7 +112,7 @@ end
 local function fit_of(c)
   local memory = c.intervals and c.intervals.memory
   if not memory then return nil end
-  return ("%s: nine tenths of such runs hold %s to %s of memory"):format(c.fit, format.number(memory.low, "bytes", 3),
+  return ("%s: 90 %% of such runs hold %s to %s of memory"):format(c.fit, format.number(memory.low, "bytes", 3),
     format.number(memory.high, "bytes", 3))
 end
 
