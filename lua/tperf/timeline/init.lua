@@ -136,7 +136,7 @@ end
 
 --- The peak memory of a device: all of a GPU's memory in a model's timeline, else activations only.
 function timeline:most_held(device)
-  return self.kept and self.kept[device].total + self.fullest[device] or self.peak_memory[device]
+  return self.kept and self.kept[device].total + (1 + self.slack) * self.fullest[device] or self.peak_memory[device]
 end
 
 --- The temporary memory on a device while a pass runs.
@@ -151,10 +151,10 @@ end
 -- from weights to temporary buffers; else activations only.
 ---@return table[]
 function timeline:memory(device)
-  local level = self.kept and self.kept[device].total or 0.0
-  local series = { { time = 0.0, memory = level } }
-  local function step(time, memory)
-    local last = series[#series]
+  local kept, reserved = self.kept and self.kept[device].total or 0.0, 1 + (self.slack or 0.0)
+  local level, series = 0.0, { { time = 0.0, memory = kept } }
+  local function step(time, bytes)
+    local memory, last = kept + reserved * bytes, series[#series]
     if last.memory == memory then return end
     if last.time == time then
       last.memory = memory

@@ -47,7 +47,8 @@ local function kind_of(item)
   return (content.accelerator or content.network) and "systems" or content.overlap and "software" or "models"
 end
 
-local function is_file(name) return name:find "%.%w+$" ~= nil and catalogue.text(name) ~= nil end
+-- Whether a name is that of a regular file: a pipe is read once, as an object of tperf.
+local function is_file(name) return name:find "%.%w+$" ~= nil and core.file.is_there(name) end
 
 local function has_path(name) return name:find("/", 1, true) ~= nil end
 
