@@ -2693,8 +2693,8 @@ function tperf.rules.used() end
 
 ---The largest rate, in requests a second, at which a deployment keeps its limits: a run holds if at least
 ---slo.quantile of the requests keep all of them and waits do not grow with the run's length. Bisects over runs that
----draw the same requests, on the assumption that every rate below one that holds also holds; a run of 50,000 other
----requests confirms the rate, or the next lower one.
+---draw the same requests, on the assumption that every rate below one that holds also holds; two runs of
+---50,000 other requests confirm the rate, or the next lower one.
 ---@param given tperf.saturation.request
 ---@return table result { rate, above = the smallest rate tried that does not hold, served = tperf.serve's result at rate, runs = simulations made, answer = seconds that a lone request takes, warnings = served's, reason = why rate is 0 }
 function tperf.saturation(given) end
@@ -2761,7 +2761,8 @@ function tperf.search_inference(given) end
 
 ---The deployments that serve a rate within limits, fewest GPUs first. Searches the sizes of the strategy's axes, ranks
 ---that share experts, the engine's limits, and the number of replicas that the rate needs. The rate of one group of
----ranks is found by bisection (tperf.saturation), the number of groups by simulating them all behind the router.
+---ranks is found by bisection (tperf.saturation), the number of groups by simulating them all behind the router;
+---50,000 other requests confirm the best.
 ---@param given tperf.search_serving.request
 ---@return table deployments  best first: { strategy, its axes' sizes, pp, attention_dp = ranks of a group, replicas = all ranks, gpus, max_num_seqs, max_num_batched_tokens, saturation_rate = of one group of ranks, served = tperf.serve's result at the rate }; with candidates  number of kinds of engine tried       of which so many were simulated: without given sizes, those that need 1.5 times the GPUs of the best are left out pareto      the Pareto front of tokens per second per user and per GPU, of closed-loop runs of one group: the same fields with concurrency, per_user and per_gpu warnings    sentences: what the deployments do not hold for reason      why there are none
 function tperf.search_serving(given) end

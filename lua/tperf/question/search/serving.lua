@@ -20,6 +20,7 @@ local search = {}
 -- run that decides.
 local TOLERANCE <const>, EFFORT <const> = 0.05, 4000
 local SURE <const>, EACH <const> = 8000, 200 -- requests of a run that judges a fleet: in all, and for each group
+local CONFIRM <const> = 50000 -- requests, which no size was chosen by, that confirm the best
 local TOO_MANY <const> = 1.5 -- times the best's GPUs: what needs as many is left out unless sizes are given
 
 local some = check.integer { min = 1, max = 1 << 20 }
@@ -185,6 +186,26 @@ local function sized(list, q, o, tell)
   return found
 end
 
+-- Confirms the best by a long run of other requests: a deployment that does not keep its limits gets a group more, and
+-- may then no longer be the best.
+local function confirm(found, q, o)
+  local order = better(q)
+  while found[1] and not q.requests do
+    local d = found[1]
+    local groups = d.gpus // d.of.gpus
+    local asked = deployments.question(q, d, groups)
+    asked.seed = (q.seed or 1) + 1
+    local holds, r = saturation.judge(asked, o.rate, CONFIRM, d.ask, CONFIRM)
+    if holds then
+      d.served = r
+      return
+    end
+    d.replicas, d.gpus = (groups + 1) * d.of.ranks, (groups + 1) * d.of.gpus
+    if d.gpus > o.gpus then table.remove(found, 1) end
+    table.sort(found, order)
+  end
+end
+
 -- --- the Pareto front ---
 
 local function point(d, one, concurrency, ask)
@@ -304,7 +325,8 @@ end
 
 --- The deployments that serve a rate within limits, fewest GPUs first. Searches the sizes of the strategy's axes, ranks
 --- that share experts, the engine's limits, and the number of replicas that the rate needs. The rate of one group of
---- ranks is found by bisection (tperf.saturation), the number of groups by simulating them all behind the router.
+--- ranks is found by bisection (tperf.saturation), the number of groups by simulating them all behind the router;
+--- 50,000 other requests confirm the best.
 ---@param given table
 ---  rate                    requests a second, of the whole deployment
 ---  gpus                    most GPUs (1,024)
@@ -338,6 +360,7 @@ function search.run(given)
   local able, tried = {}, #list
   if o.rate then able, tried = rated(list, q, o, reasons, tell) end
   local found = sized(able, q, o, tell)
+  if o.rate then confirm(found, q, o) end
   local best = table.move(found, 1, math.min(o.top, #found), 1, {})
   for _, d in ipairs(best) do d.guess, d.of, d.answer, d.ask = nil, nil, nil, nil end
   best.candidates, best.tried, best.warnings = #list, tried, warnings.together(best, "deployments")

@@ -53,7 +53,7 @@ function steady.settle(r, o)
   local _, latencies = steady.has(s)
   if not latencies then return s end
   r.ttft, r.tpot, r.e2e = m.ttft, m.tpot, m.e2e
-  if o.slo then
+  if o.slo and m.finished + m.rejected > 0 then
     r.attainment = m.good / (m.finished + m.rejected)
     r.goodput = r.requests_per_second * m.good / math.max(m.finished, 1)
   end
