@@ -90,9 +90,10 @@ local function keep_times(files)
 end
 
 -- The process of a file: its temporary files in N/, its output in N.log, its tests in N.tests (see output.lua). It
--- prints "N STATUS" when it has ended.
+-- prints "N STATUS" when it has ended. None begins after SPEC_UNTIL, in seconds since 1970: then it prints "N late".
 local WORKER <const> = [[
 folder=$1; program=$2; i=$3; shift 3
+if [ "$(date +%s)" -ge "${SPEC_UNTIL:-99999999999}" ]; then echo "$i late"; exit; fi
 TMPDIR="$folder/$i" SPEC_RECORD="$folder/$i.tests" "$program" run --trust spec/run.lua "$@" \
   < /dev/null > "$folder/$i.log" 2>&1
 echo "$i $?"]]
@@ -125,6 +126,7 @@ local function judge(file, folder, i, status)
 end
 
 local function print_line(file)
+  if file.late then return print(("%-36s left out: no time is left"):format(file.name)) end
   local verdict = ("%4d passed"):format(file.passed)
   if file.failed > 0 then verdict = ("%s, %d failed"):format(verdict, file.failed) end
   print(("%-36s %s%s"):format(file.name, verdict, file.seconds and ("  %.1f s"):format(file.seconds) or ""))
@@ -135,10 +137,14 @@ local function run_all(folder, files, jobs)
   local command = ("xargs -0 -n 1 -P %d sh -c < %s"):format(jobs, quote(folder .. "/list"))
   local pipe, printed = assert(io.popen(command)), 0
   for line in pipe:lines() do
-    local i, status = line:match "^(%d+) (%d+)$"
+    local i, status = line:match "^(%d+) (%w+)$"
     local file = files[tonumber(i)]
     if file then
-      judge(file, folder, tonumber(i), tonumber(status))
+      if status == "late" then
+        file.late, file.log, file.passed, file.failed = true, "", 0, 0
+      else
+        judge(file, folder, tonumber(i), tonumber(status))
+      end
       while files[printed + 1] and files[printed + 1].log do
         printed = printed + 1
         print_line(files[printed])
@@ -170,13 +176,17 @@ function workers.run(paths, options, jobs)
   write_list(folder, files, options)
   run_all(folder, files, jobs or processors())
   program.remove(folder)
-  local passed, failed = 0, 0
+  local passed, failed, late = 0, 0, 0
   for _, file in ipairs(files) do
-    print_rest(file)
-    passed, failed = passed + file.passed, failed + file.failed
+    if file.failed == 0 then print_rest(file) end
+    passed, failed, late = passed + file.passed, failed + file.failed, late + (file.late and 1 or 0)
+  end
+  for _, file in ipairs(files) do -- last, where they are seen
+    if file.failed > 0 then print_rest(file) end
   end
   if passed + failed == 0 then failed = 1 end -- nothing ran: a typo in a name must not pass
   if #options == 0 and #files > 20 then keep_times(files) end -- not for a few files
+  if late > 0 then print(("\n%d of %d files are left out: no time was left for them"):format(late, #files)) end
   print(("\n%d passed, %d failed"):format(passed, failed))
   return failed == 0
 end
