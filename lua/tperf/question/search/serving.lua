@@ -108,14 +108,19 @@ local function take_rate(d, found, o, reasons, before)
   return true
 end
 
+-- Whether so many groups serve the rate, and the run that says so.
+local function judged(d, q, o, groups)
+  local asked = deployments.question(q, d, groups)
+  return saturation.judge(asked, o.rate, math.max(o.count, EACH * groups), d.ask, SURE)
+end
+
 -- The least number of groups that serve the rate, between one that does not and one that does: from the guess by steps
 -- that double, then by bisection. Several groups see a smoother load than one, and the last may have capacity to spare.
 -- most: groups beyond which the answer does not matter.
 local function size(d, q, o, most)
   local low, high = 0, nil -- groups that do not serve the rate, and that do
   local function at(groups)
-    local asked, count = deployments.question(q, d, groups), math.max(o.count, EACH * groups)
-    local holds, r = saturation.judge(asked, o.rate, count, d.ask, SURE)
+    local holds, r = judged(d, q, o, groups)
     if holds then high, d.served = groups, r else low = groups end
     return holds
   end
@@ -168,11 +173,11 @@ end
 -- What deployments need, the most promising first: those that may be among the best `top`.
 local function sized(list, q, o, tell)
   for _, d in ipairs(list) do d.gpus = d.guess * d.of.gpus end
-  local found, order = {}, better(q)
+  local found, order, times = {}, better(q), leeway(o, q)
   table.sort(list, order)
   for i, d in ipairs(list) do
     local best, worst, one = found[1], found[o.top], d.of.gpus
-    local most = math.min(o.gpus, best and leeway(o, q) * best.gpus or o.gpus, worst and worst.gpus or o.gpus) // one
+    local most = math.min(o.gpus, best and times * best.gpus or o.gpus, worst and worst.gpus or o.gpus) // one
     most = math.tointeger(most)
     if most >= 1 and d.guess - 1 <= most then
       tell(i, #list)
@@ -187,22 +192,30 @@ local function sized(list, q, o, tell)
 end
 
 -- Confirms the best by a long run of other requests: a deployment that does not keep its limits gets a group more, and
--- may then no longer be the best.
+-- may then no longer be the best. What it got that for is run again with as many.
 local function confirm(found, q, o)
-  local order = better(q)
-  while found[1] and not q.requests do
+  local order, count, grown = better(q), math.max(o.count, CONFIRM), {}
+  while found[1] do
     local d = found[1]
     local groups = d.gpus // d.of.gpus
     local asked = deployments.question(q, d, groups)
     asked.seed = (q.seed or 1) + 1
-    local holds, r = saturation.judge(asked, o.rate, CONFIRM, d.ask, CONFIRM)
+    local holds, r = saturation.judge(asked, o.rate, count, d.ask, count)
+    grown[d] = not holds and groups + 1 or nil
     if holds then
       d.served = r
-      return
+      break
     end
-    d.replicas, d.gpus = (groups + 1) * d.of.ranks, (groups + 1) * d.of.gpus
+    d.replicas, d.gpus = grown[d] * d.of.ranks, grown[d] * d.of.gpus
     if d.gpus > o.gpus then table.remove(found, 1) end
     table.sort(found, order)
+  end
+  for i = 1, math.min(#found, o.top) do
+    local d = found[i]
+    if grown[d] then
+      local _, r = judged(d, q, o, grown[d])
+      d.served = r
+    end
   end
 end
 
@@ -213,10 +226,10 @@ local function point(d, one, concurrency, ask)
   one.load = { concurrency = all }
   local r = refusal.attempt(function()
     if one.requests then return ask(one) end
-    return (steady.sized(function(count)
+    return steady.sized(function(count)
       one.count = count
       return ask(one)
-    end, all))
+    end, all)
   end)
   if not (r and r.tpot) then return nil end
   local p = { gpus = d.of.gpus, concurrency = all, per_user = 1 / r.tpot.mean, per_gpu = r.throughput_per_gpu,
@@ -284,8 +297,8 @@ local function rate(list, q, o, reasons, able, tell, near)
   local asked = {}
   for i, d in ipairs(list) do
     d.ask = questions.prepared(serve.run)
-    asked[i] = { deployments.question(q, d, 1), TOLERANCE, o.count, { effort = EFFORT, near = near and near[i] },
-      here = d.ask }
+    local how = { effort = EFFORT, near = near and near[i], unconfirmed = true }
+    asked[i] = { deployments.question(q, d, 1), TOLERANCE, o.count, how, here = d.ask }
   end
   local rates = pool.map("tperf.question.serve.saturation", "attempt", asked, function(done) tell(done, #list) end)
   for i, found in ipairs(rates) do
@@ -360,7 +373,7 @@ function search.run(given)
   local able, tried = {}, #list
   if o.rate then able, tried = rated(list, q, o, reasons, tell) end
   local found = sized(able, q, o, tell)
-  if o.rate then confirm(found, q, o) end
+  if o.rate and not q.requests then confirm(found, q, o) end
   local best = table.move(found, 1, math.min(o.top, #found), 1, {})
   for _, d in ipairs(best) do d.guess, d.of, d.answer, d.ask = nil, nil, nil, nil end
   best.candidates, best.tried, best.warnings = #list, tried, warnings.together(best, "deployments")

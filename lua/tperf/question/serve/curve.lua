@@ -39,7 +39,8 @@ function curve.run(given)
   saturation.check_load("tperf.load_curve", q.load, "'rates' says what comes")
   local tell = progress.start "tperf: simulating rate"
   local free, ask = saturation.without_limits(q), questions.prepared(serve.run)
-  local found = not o.rates and saturation.find(free, CAPACITY, o.count, tell, ask, { effort = EFFORT })
+  local how = { effort = EFFORT, unconfirmed = true }
+  local found = not o.rates and saturation.find(free, CAPACITY, o.count, tell, ask, how)
   local list = {}
   for i, rate in ipairs(o.rates or spread(found.rate, o.points)) do
     tell(i, o.rates and #o.rates or o.points)

@@ -12,12 +12,12 @@ local saturation = {}
 
 local LONE <const> = 200 -- requests, one at a time
 local DOUBLINGS <const>, HALVINGS <const> = 40, 7 -- of the rate of one request at a time
-local MOST <const> = 1 << 16 -- requests of a run that decides
--- How sure a verdict is: so many standard deviations of the part of requests that keep limits, if as many requests
--- share a fate as queue together.
+-- The confidence of a verdict: standard deviations of the share of requests that keep the limits. Neighbours in a queue
+-- miss them together, so TOGETHER requests count as one.
 local SURE <const>, TOGETHER <const> = 2, 4
 local EFFORT <const>, CONFIRM <const> = 16000, 50000 -- requests that judge a rate near the largest; and that rate
-local DRAWS <const> = 2 -- of requests that confirm it: one of 20 claims that one draw confirmed missed by 1.4 %
+local DRAWS <const> = 2 -- of requests that confirm it: with one, 1 of 20 rates was 1.4 % too high
+local STEP <const> = 0.005 -- of the rate: the least by which a rate that is not confirmed is lowered
 local COARSE <const> = 0.1 -- of the largest rate: runs of `count` requests judge rates that are further away
 
 local own = {
@@ -60,8 +60,11 @@ function saturation.without_limits(q)
   return one
 end
 
---- Whether a run keeps its limits; without limits, whether it keeps up with the arrivals.
-function saturation.holds(r) return r.steady and not r.saturated and (r.slo_met == nil or r.slo_met) end
+-- Whether a run keeps its limits; without limits, whether it keeps up with the arrivals.
+local function keeps_up(r) return not r.saturated and r.slo_met ~= false end
+
+-- The same of a run that can be made longer, which must be steady.
+local function holds_of(r) return r.steady and keeps_up(r) end
 
 --- A question to tperf.serve at a given rate.
 ---@param q table        the question, whose load gives the spread of arrivals
@@ -85,10 +88,11 @@ local function verdict(r, count, effort, least, grew)
   if not r.steady then return nil end
   if r.saturated and grew then return false end
   if count < effort then return nil end
-  return saturation.holds(r)
+  return holds_of(r)
 end
 
---- Whether a rate holds: runs of more and more requests, until one is steady and decides.
+--- Whether a rate holds: by runs of more and more requests, until one is steady and decides. A list of requests is run
+--- once, as it is.
 ---@param q table          as for saturation.at
 ---@param rate number
 ---@param count integer    of requests, at least
@@ -104,13 +108,12 @@ function saturation.judge(q, rate, count, ask, effort)
   while true do
     local r = ask(saturation.at(q, rate, count))
     runs = runs + 1
+    if q.requests then return keeps_up(r), r, runs end
     local holds = verdict(r, count, effort, least, grew)
     grew = r.saturated
-    if q.requests or count >= MOST or holds ~= nil then
-      if holds == nil then holds = saturation.holds(r) end
-      return holds, r, runs
-    end
-    count = steady.more(r, count, MOST)
+    if holds == nil and count >= steady.MOST then holds = holds_of(r) end
+    if holds ~= nil then return holds, r, runs end
+    count = steady.more(r, count)
   end
 end
 
@@ -159,13 +162,16 @@ local function narrow(try, low, high, best, apart)
   return low, high, best
 end
 
--- The first number from `low` down, in steps, that holds: a shorter run may have been wrong about it.
+-- The first number from `low` down, in steps, that holds, since a shorter run may have been wrong about it; nil: none.
+-- Then the least number that does not, and the last run.
 local function confirmed(try, low, high, step, least)
+  local holds, r
   while low >= least do
-    local holds, r = try(low)
+    holds, r = try(low)
     if holds then return low, high, r end
     low, high = low - step, low
   end
+  return nil, high, r
 end
 
 -- Whether a number holds in all of several draws of the requests, and the last run.
@@ -186,10 +192,12 @@ end
 ---@param count integer
 ---@param tell function?   called after each run
 ---@param ask? function     tperf.serve, prepared
----@param more? { effort: integer?, near: number? } requests of a run that decides; a rate that may be near
+---@param more? { effort: integer?, near: number?, unconfirmed: boolean? } requests of a run that decides; a rate that
+---  may be near; true: no long runs of other requests confirm the rate
 ---@return table result  of tperf.saturation
 function saturation.find(q, tolerance, count, tell, ask, more)
-  local effort, near = more and more.effort or EFFORT, more and more.near
+  more = more or {}
+  local effort, near = more.effort or EFFORT, more.near
   ask = ask or questions.prepared(serve.run)
   local lone, runs = saturation.lone(q, ask), 1
   if lone.slo_met == false then
@@ -211,24 +219,24 @@ function saturation.find(q, tolerance, count, tell, ask, more)
   local least = -HALVINGS * double
   local first, step = near and number(near / one) or 0, near and coarse or double
   local low, high, best, last = bracket(quick, first, step, double, least)
-  local tried = high
   if low then
     low = narrow(quick, low, high, best, coarse)
     local try = trying(effort) -- of both ends: short runs may have been wrong
-    low, high, best = bracket(try, low, coarse, coarse, least)
+    low, high, best, last = bracket(try, low, coarse, coarse, least)
     if low then low, high, best = narrow(try, low, high, best, 1) end
-    if low and not more then
+    if low and not more.unconfirmed then
       local draws = {} -- that the rate was not chosen by
       for i = 1, DRAWS do
         local other = copy(q)
         other.seed = (q.seed or 1) + i
         draws[i] = trying(CONFIRM, other)
       end
-      low, high, best = confirmed(in_all(draws), low, high, 1, least)
+      low, high, best = confirmed(in_all(draws), low, high, math.max(number(1 + STEP), 1), least)
+      last = best
     end
   end
   if not low then
-    return { rate = 0, runs = runs, reason = too_slow(("even at %.3g requests/s"):format(rate(tried)), last) }
+    return { rate = 0, runs = runs, reason = too_slow(("even at %.3g requests/s"):format(rate(high)), last) }
   end
   return { rate = rate(low), above = high and rate(high), served = best, runs = runs, answer = lone.e2e.mean,
     warnings = best.warnings }

@@ -5,7 +5,7 @@ local load = require "tperf.question.serve.load"
 local steady = {}
 
 local TIMES <const> = 4 -- the middle of a run is so many times as long as a request is in an engine
-local MOST <const> = 1 << 16 -- requests of a run that is sized here
+steady.MOST = 1 << 16 -- requests of a run that is made longer
 local MEAN <const>, TAIL <const> = 0.02, 0.1 -- how far twice as long a run may move a mean, and a 99th percentile
 
 --- Whether a load goes on at one rate. A list with arrivals of its own, and stages, are answered as they are.
@@ -15,18 +15,15 @@ function steady.lasts(o)
   return given ~= nil and (given.rate or given.concurrency) ~= nil
 end
 
---- Whether a run has rates, and latencies, of a steady state.
----@param s table  the core's steadiness
----@return boolean rates
----@return boolean latencies
-function steady.has(s)
+-- Whether a run has rates, and latencies, of a steady state. s: the core's steadiness.
+local function has(s)
   local least = TIMES * s.residence
   return s.middle > 0 and s.middle >= least, s.undisturbed > 0 and s.undisturbed >= least
 end
 
 -- Whether a run reached its steady state. Where arrivals outrun the engines, only the rate has one.
 local function is_steady(r)
-  local rates, latencies = steady.has(r.steadiness)
+  local rates, latencies = has(r.steadiness)
   return r.finished == 0 or rates and (latencies or r.saturated)
 end
 
@@ -36,10 +33,10 @@ local WHOLE <const> = { "ttft", "tpot", "e2e", "throughput", "requests_per_secon
 ---@param r table  the result, with figures of the whole run, `steadiness` and `middle` of the core
 ---@param o table  checked arguments of tperf.serve
 function steady.settle(r, o)
-  local s, m = r.steadiness, r.middle
+  local s, m, lasts = r.steadiness, r.middle, steady.lasts(o)
+  r.steady = not lasts or is_steady(r)
   r.steadiness, r.middle = nil, nil
-  r.steady = not steady.lasts(o) or is_steady { steadiness = s, finished = r.finished, saturated = r.saturated }
-  if not steady.lasts(o) or r.finished == 0 then return s end
+  if not lasts or r.finished == 0 then return s end
   r.ramp_up, r.drain = s.ramp_up, s.drain
   if not r.steady then return s end
   r.whole = {}
@@ -50,7 +47,7 @@ function steady.settle(r, o)
   else
     r.throughput, r.requests_per_second = s.tokens / s.middle, s.completed / s.middle
   end
-  local _, latencies = steady.has(s)
+  local _, latencies = has(s)
   if not latencies then return s end
   r.ttft, r.tpot, r.e2e = m.ttft, m.tpot, m.e2e
   if o.slo and m.finished + m.rejected > 0 then
@@ -80,12 +77,11 @@ end
 --- as long as ramp-up, which is longer than requests are in an engine.
 ---@param r table  the run's result
 ---@param count integer
----@param most integer
----@return integer
-function steady.more(r, count, most)
+---@return integer  at most steady.MOST
+function steady.more(r, count)
   local span = r.duration - (r.drain or 0)
   local needed = not r.steady and span > 0 and (TIMES + 2) * r.ramp_up / span or 0
-  return math.min(math.max(2 * count, math.ceil(math.min(needed, 2 * TIMES) * count)), most)
+  return math.min(math.max(2 * count, math.ceil(math.min(needed, 2 * TIMES) * count)), steady.MOST)
 end
 
 --- Runs more and more requests until a run is steady.
@@ -93,19 +89,18 @@ end
 ---@param count? integer  of the first run
 ---@param settled? boolean  until twice as many give the same figures, too
 ---@return table result
----@return integer count  of its requests
 function steady.sized(run, count, settled)
   count = count or load.COUNT
   local before
   while true do
     local r = run(count)
-    if r.steady and (not settled or before and agrees(before, r, count)) then return r, count end
-    if count >= MOST then
+    if r.steady and (not settled or before and agrees(before, r, count)) then return r end
+    if count >= steady.MOST then
       r.unsettled = r.steady or nil
-      return r, count
+      return r
     end
     before = r.steady and r or nil
-    count = steady.more(r, count, MOST)
+    count = steady.more(r, count)
   end
 end
 
