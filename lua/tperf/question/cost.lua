@@ -43,7 +43,7 @@ local read = {
 local records = {
   breakdown = { compute = check.number { min = 0 }, memory = check.number { min = 0 },
     tensor_comm = check.number { min = 0 }, bubble = check.number { min = 0 }, host = at_least_0,
-    optimizer = at_least_0 },
+    optimizer = at_least_0 }, -- all that straggling and energy read
   interval = { low = check.number { above = 0 }, high = check.number { above = 0 } },
   straggling = { seconds = check.number { min = 0 }, low = check.number { min = 0 }, high = check.number { min = 0 } },
 }
@@ -70,8 +70,11 @@ local function configuration_of(given, o)
   local c = fields_of(given, read, "")
   for name, checkers in pairs(records) do
     local record = given[name]
-    local needed = name ~= "breakdown" or o.straggling or record and record.compute
-    if type(record) == "table" and needed then c[name] = fields_of(record, checkers, name .. ".") end
+    local wanted = type(record) == "table" and (name ~= "breakdown" or o.straggling)
+    if wanted then c[name] = fields_of(record, checkers, name .. ".") end
+  end
+  if not c.breakdown and energy.tells(given.breakdown) then
+    c.breakdown = fields_of(given.breakdown, energy.parts, "breakdown.")
   end
   return c
 end

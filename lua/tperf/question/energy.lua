@@ -4,15 +4,26 @@ local check = require "tperf.base.check"
 
 local energy = {}
 
--- The parts of an iteration in which kernels compute; in the others a GPU waits or communicates.
-local COMPUTES <const> = { "compute", "memory", "optimizer" }
+local seconds = check.number { min = 0, max = 1e300 }
 
--- Assumption: a GPU that waits with its clocks up and its memory in use draws a quarter of its limit. Idle figures with
--- memory in use are from a tenth (H100: 70 of 700 W) to a third of it.
+--- The parts of an iteration in which kernels compute; in the others a GPU waits or communicates. name -> checker
+energy.parts = { compute = seconds, memory = seconds, optimizer = seconds }
+local COMPUTES <const> = check.names(energy.parts)
+
+-- An assumption: a GPU that waits, with its clocks up and its memory in use, draws a quarter of its limit.
 local WAITING_PART <const> = 0.25
 
 --- The argument of questions about energy.
 energy.field = check.number { min = 0, max = 1e9, unit = "W", optional = true }
+
+--- Whether a row's breakdown has all these parts: a sweep may have kept some of its fields.
+function energy.tells(breakdown)
+  if type(breakdown) ~= "table" then return false end
+  for _, name in ipairs(COMPUTES) do
+    if breakdown[name] == nil then return false end
+  end
+  return true
+end
 
 --- Watts of a GPU on average.
 ---@param breakdown table?  seconds of the parts of an iteration; without it a GPU computes all the time
