@@ -79,7 +79,8 @@ local function first_of(all, kind)
   end
 end
 
--- The table of the stack asked for, or the user's file, or the table that fits best.
+-- The table of the stack asked for, or the user's file, or the table that fits best. Sets o.also to another stack whose
+-- table fits as well.
 local function table_for(o, fits)
   if o.options then return tables.load(o.options) end
   if o.stack then
@@ -94,7 +95,11 @@ local function table_for(o, fits)
   local best, most = nil, 0
   for _, t in ipairs(tables.all()) do
     local fit = fits(t)
-    if fit > most then best, most = t, fit end
+    if fit > most then
+      best, most, o.also = t, fit, nil
+    elseif best and fit == most and t.stack ~= best.stack then
+      o.also = o.also or t.stack
+    end
   end
   return best
 end
@@ -185,6 +190,10 @@ function launch.read(arguments)
   end
   r.without_use = without_use(variables, texts)
   table.move(notes, 1, #notes, #r.assumed + 1, r.assumed)
+  if o.also then
+    local words = "the file is %s's; its options fit %s as well: --stack says which"
+    r.assumed[#r.assumed + 1] = words:format(r.stack, o.also)
+  end
   local stored = r.kind == "serving" and not r.quantization and checkpoints.quantization(r.model_name)
   if stored and stored ~= "unknown" then
     r.assumed[#r.assumed + 1] = ("quantization %s, as the name %s says"):format(stored, r.model_name)

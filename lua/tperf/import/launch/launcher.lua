@@ -17,9 +17,21 @@ local function count(text)
 end
 
 local function take(found, name, value)
+  if name == "--gres" and value then
+    found.per_node = tonumber(value:match "^gpu:(%d+)$" or value:match "^gpu:[%w_]+:(%d+)") or found.per_node
+  end
   local what = COUNTS[name]
   if not what or value == nil then return end
   found[what] = marker.is_in(value) and { open = marker.names(value)[1] } or count(value) or found[what]
+end
+
+-- Takes the words up to the last: NAME=VALUE, or NAME VALUE.
+local function take_words(found, words, last)
+  for i = 1, last do
+    local name, value = words[i]:match "^(%-%-?[%w_-]+)=(.*)$"
+    if name then take(found, name, value) else take(found, words[i], words[i + 1]) end
+  end
+  return found
 end
 
 --- The settings of `#SBATCH` lines: { slurm_nodes, tasks, per_node }.
@@ -29,8 +41,6 @@ function launcher.directives(text)
     line = line:sub(1, (line:find "%s#" or #line + 1) - 1)
     line = " " .. line
     for name, value in line:gmatch "%s(%-%-?%a[%w-]*)[=%s]+([^%-%s]%S*)" do take(found, name, value) end
-    local gpus = line:match "%s%-%-gres[=%s]gpu:(%d+)%f[^%w_]" or line:match "%s%-%-gres[=%s]gpu:[%w_]+:(%d+)"
-    if gpus then found.per_node = tonumber(gpus) end
   end
   return found
 end
@@ -40,12 +50,7 @@ end
 ---@param last integer  index of the last option
 ---@param text string   of the script
 function launcher.submitted(words, last, text)
-  local found = launcher.directives(text)
-  for i = 1, last do
-    local name, value = words[i]:match "^(%-%-?[%w_-]+)=(.*)$"
-    if name then take(found, name, value) else take(found, words[i], words[i + 1]) end
-  end
-  return found
+  return take_words(launcher.directives(text), words, last)
 end
 
 --- The variables that Slurm sets for a job with these directives.
@@ -65,11 +70,7 @@ end
 ---@return integer? gpus
 ---@return string? missing
 function launcher.gpus(words, last, slurm)
-  local found = {}
-  for i = 1, last do
-    local name, value = words[i]:match "^(%-%-?[%w_-]+)=(.*)$"
-    if name then take(found, name, value) else take(found, words[i], words[i + 1]) end
-  end
+  local found = take_words({}, words, last)
   for _, value in pairs(found) do
     if type(value) == "table" then return nil, value.open end
   end

@@ -168,8 +168,10 @@ local function later_arguments(scope, text)
   local list = {}
   for i, argument in ipairs(statements.split(text:match "^[^(]*%((.*)%)%s*$" or "", ",")) do
     if i > 1 then
+      argument = argument:match "^%s*[%a_][%w_]*%s*=%s*([^=].*)$" or argument -- by keyword, in their order
       local value = values.literal(argument, scope.constants)
-      list[i - 1] = value == nil and trim(argument) or value
+      if value == nil then value = trim(argument) end
+      list[i - 1] = value
     end
   end
   return list

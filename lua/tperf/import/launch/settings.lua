@@ -69,7 +69,7 @@ end
 
 --- Records that the form of an option's value is not understood.
 function settings:refuse(option, value, place)
-  self.by_option[option] = nil -- an earlier value no longer holds
+  self:unset(option) -- an earlier value no longer holds
   self.unread[#self.unread + 1] = { option = option, value = value.expression or text_of(value), place = place }
 end
 
@@ -106,6 +106,7 @@ function settings:put(row, value, place)
     if value == "None" then self:unset(row.option) end -- of Python: an earlier value no longer holds
     return
   end
+  if self.by_option[row.option] then self:unset(row.option) end -- a later value takes its place
   local entry = { option = row.option, value = got, concept = row.concept, place = place, row = row }
   self.by_option[row.option] = entry
   self.list[#self.list + 1] = entry

@@ -173,9 +173,13 @@ end
 local function put_base(s, base, call, arguments, prefix, place, context)
   local set, fields = {}, {}
   for name, value in pairs(base.set or {}) do
-    fields[#fields + 1] = name
-    local number = type(value) == "string" and value:match "^%$(%d)$"
-    set[name] = number and arguments[tonumber(number)] or value
+    local number = type(value) == "string" and tonumber(value:match "^%$(%d)$") -- an argument of the call
+    if number then value = arguments[number] end
+    if value == nil then
+      context.assume("%s() sets %s to its default, which is not in the file", call, name)
+    else
+      fields[#fields + 1], set[name] = name, value
+    end
   end
   table.sort(fields)
   for _, name in ipairs(fields) do

@@ -168,7 +168,7 @@ end
 
 local SHARDED <const> = { full_shard = true, shard_grad_op = false, ["1"] = true, ["2"] = false }
 
--- The engine and its ZeRO stage: "deepspeed", "fsdp" or "ddp".
+-- Sets FSDP's sharding; returns whether the host holds parameters.
 local function fsdp(s, r)
   local named = s:concept "fsdp"
   local strategy = word(s, "fsdp.strategy")
@@ -204,7 +204,7 @@ local function of_launcher(context, r)
     for _, field in ipairs { "gpus", "zero", "reshard_after_forward", "offload", "offloading" } do
       r[field] = a[field] == nil and r[field] or a[field]
     end
-    r.tp, r.cp, r.shard = a.tp, a.cp, a.axes and a.axes.shard
+    r.tp, r.cp, r.shard, r.recompute = a.tp, a.cp, a.axes and a.axes.shard, a.recompute
     local kind = tostring(context.launcher:get "distributed_type")
     return kind == "DEEPSPEED" and "deepspeed" or kind == "FSDP" and "fsdp" or "ddp"
   end
@@ -222,6 +222,7 @@ local function of_launcher(context, r)
   return "deepspeed"
 end
 
+-- The engine, "deepspeed", "fsdp" or "ddp"; sets its ZeRO stage.
 local function engine(s, context, r)
   r.zero = 0
   local named = s:concept "stack.config"
@@ -343,7 +344,7 @@ end
 local OFF <const> = { ["optimizer.variant"] = true, ["fp8.recipe"] = true }
 
 -- Options of a variant that is off, or that train as usual, have no effect.
-local function usual(s)
+local function usual(s, context)
   local on = {}
   for _, entry in ipairs(s.list) do
     if OFF[entry.concept] and entry.value == true then on[entry.concept] = true end
@@ -354,6 +355,9 @@ local function usual(s)
   local task = word(s, "task")
   if task ~= "causal_lm" then unread(s, "task") end
   if any(s, "quant.dequantized") then without_effect(s, "quant.load") end
+  if word(s, "dtype.bf16") == "false" and not any(s, "dtype.fp16") then
+    context.assume "products in bf16, although bf16 is off: training in fp32 is not modelled for this stack"
+  end
   without_effect(s, "dtype.bf16", "dtype.fp16", "sequence_parallel", "launcher.config", "stack.options")
   local device = word(s, "device_map")
   if device == "auto" then unread(s, "device_map") end
@@ -372,8 +376,9 @@ function trainer.read(s, context)
   objective(s, context, found)
   states(s, found, kind, r)
   kernels(s, found, r)
-  r.recompute = recomputation(s)
-  usual(s)
+  local own = recomputation(s)
+  if own.granularity ~= "none" or not r.recompute then r.recompute = own end
+  usual(s, context)
   r.precision, r.sequence_parallel = { compute = "bf16" }, r.tp > 1 and s:concept "sequence_parallel" == true
   found.shard = r.zero > 0 and r.shard or nil
   r.axes = found
