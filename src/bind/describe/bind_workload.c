@@ -306,16 +306,19 @@ static void fill(lua_State *L, tperf_workload *workload, const contents *c) {
     lua_setiuservalue(L, -2, 2);
 }
 
-// Reads the field `holders` of the sections at 4: of each section of shared weights, the sections that share them.
-static size_t read_holders(lua_State *L, int n_sections, tperf_section_set *holders) {
-    if (tperf_bind_raw_field(L, 4, "holders") == LUA_TNIL) {
-        lua_pop(L, 1);
-        return 0;
-    }
+// Pushes the field `holders` of the sections at 4, or nil; returns its length: of how many sections of shared weights it
+// says which sections share them.
+static size_t push_holders(lua_State *L) {
+    if (tperf_bind_raw_field(L, 4, "holders") == LUA_TNIL) return 0;
     size_t n = tperf_bind_length(L, -1, "the holders of shared weights");
     if (n > TPERF_SHARED_MAX)
         tperf_bind_fail(L, "at most %d sets of kinds of layers share weights, got %d",
                         TPERF_SHARED_MAX, (int)n);
+    return n;
+}
+
+// Reads the n lists on top of the stack, of kinds and ends, and pops them.
+static void read_holders(lua_State *L, size_t n, int n_sections, tperf_section_set *holders) {
     for (size_t i = 0; i < n; i++) {
         lua_rawgeti(L, -1, (lua_Integer)i + 1);
         size_t count = tperf_bind_length(L, -1, "the sections that share weights");
@@ -329,7 +332,6 @@ static size_t read_holders(lua_State *L, int n_sections, tperf_section_set *hold
         lua_pop(L, 1);
     }
     lua_pop(L, 1);
-    return n;
 }
 
 static int new_workload(lua_State *L) {
@@ -342,10 +344,11 @@ static int new_workload(lua_State *L) {
     tperf_bind_check_own_sizes(L, 2, grid, sizes);
     double boundary_bytes = luaL_checknumber(L, 3);
     tperf_section_set holders[TPERF_SHARED_MAX] = {0};
-    size_t n = tperf_bind_length(L, 4, "the sections"), shared = read_holders(L, (int)n, holders);
+    size_t n = tperf_bind_length(L, 4, "the sections"), shared = push_holders(L);
     if (n < 3 + shared || n > TPERF_KINDS_MAX + 2 + shared)
         tperf_bind_fail(L, "a model needs 1 to %d kinds of layers, got %d", TPERF_KINDS_MAX,
                         (int)n - (int)shared - 2);
+    read_holders(L, shared, (int)(n - shared), holders);
     lua_newtable(L);
     list_blocks(L, grid, sizes, (int)n, &c);
     size_t size = tperf_workload_size(c.n_ops, (size_t)c.length / 2);

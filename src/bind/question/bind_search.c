@@ -136,7 +136,8 @@ static bool accept_in_lua(void *context, size_t question, tperf_found *found) {
     lua_pushvalue(L, b->self);
     b->failed = lua_pcall(L, 2, 1, 0) != LUA_OK;
     bool accepted = !b->failed && lua_toboolean(L, -1);
-    if (accepted && lua_isnumber(L, -1)) found->rank = lua_tonumber(L, -1);
+    if (accepted && lua_type(L, -1) == LUA_TNUMBER) found->rank = lua_tonumber(L, -1);
+    if (found->rank != found->rank) accepted = false; // NaN has no place in an order
     if (b->failed)
         lua_setiuservalue(L, b->self, 2);
     else

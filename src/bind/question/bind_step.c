@@ -202,6 +202,12 @@ static void push_device(lua_State *L, box *b, writes write, const tperf_device *
     push_list(L, b);
 }
 
+// Whether two devices' stages have the same layers and ends.
+static bool same_contents(const tperf_stage *a, const tperf_stage *b) {
+    return a->first == b->first && a->last == b->last &&
+           memcmp(a->layers, b->layers, sizeof a->layers) == 0;
+}
+
 // Adds the list `name` by device: neighbours with equal contents share one. chunks[n]: of all devices.
 static void add_devices(lua_State *L, box *b, const tperf_chunk *chunks, int64_t n, int at) {
     static const struct {
@@ -217,7 +223,7 @@ static void add_devices(lua_State *L, box *b, const tperf_chunk *chunks, int64_t
             for (int64_t r = 0; r < device.stage->repeats; r++) {
                 const tperf_stage *before = device.first;
                 device.first = number < n ? &chunks[number].stage : device.stage;
-                bool same = before && memcmp(before, device.first, sizeof *before) == 0;
+                bool same = before && same_contents(before, device.first);
                 if (same)
                     lua_rawgeti(L, -1, number);
                 else
