@@ -186,7 +186,7 @@ local function problem_of(one)
   return p
 end
 
--- The same of each, and why others of several strategies cannot serve the model.
+-- The problems of all strategies, and why others of several cannot serve the model.
 local function problems_of(given)
   local problems, left_out, all = {}, {}, strategies_of(WHAT, given)
   for _, one in ipairs(all) do
@@ -202,12 +202,8 @@ end
 -- Adds the candidates of a problem that fit and keep the limits, and what is known of all of them. left_out: receives
 -- why blocks refuse a layout.
 local function gather(p, found, counts, left_out)
-  local function visit_all(split, visit)
-    each_batch(p, split, visit)
-    return true
-  end
   splits.each(p, function(split)
-    local done, reason = refusal.attempt(visit_all, split, function(r)
+    local _, reason = refusal.attempt(each_batch, p, split, function(r)
       counts.candidates, counts.most = counts.candidates + 1, math.max(counts.most, r.max_batch)
       local smallest = counts.smallest
       if not smallest or r.memory.total < smallest.memory.total then counts.smallest, counts.smallest_of = r, p end
@@ -217,7 +213,7 @@ local function gather(p, found, counts, left_out)
         for name, least in pairs(counts.fastest) do counts.fastest[name] = math.min(least, r[name]) end
       end
     end)
-    if not done and not left_out[reason] then left_out[#left_out + 1], left_out[reason] = reason, true end
+    if reason and not left_out[reason] then left_out[#left_out + 1], left_out[reason] = reason, true end
   end)
 end
 

@@ -39,7 +39,7 @@ local search = {}
 
 -- What decides whether the core keeps a candidate, and what it is ranked by; nil if that is the time alone.
 local function accept_of(p, o)
-  local where, rank = o.where, minimize.rank_of(o.minimize)
+  local where, rank = o.where, o.minimize and minimize.rank_of(o.minimize)
   if not where and not rank then return nil end
   return function(number, found)
     local question = p.questions[number]
@@ -126,10 +126,6 @@ end
 -- closed forms, so that what a candidate counts for does not depend on what else there is to choose.
 local function simulates(p, o)
   local open = false
-  if minimize.rank_of(o.minimize) then
-    if not o.simulate then return nil end
-    refusal.raise "tperf.search: 'minimize' ranks by the closed form, which 'simulate' does without"
-  end
   for _, name in ipairs(p.schedules) do
     if not p.closed_forms[name] then
       if o.simulate == false then
@@ -138,9 +134,11 @@ local function simulates(p, o)
       open = true
     end
   end
-  if not p.closed and o.simulate == nil and o.keep ~= "all" then open = true end
-  if (o.simulate or open) and o.keep == "all" then
-    refusal.raise "tperf.search: keep = \"all\" ranks by the closed form, which 'simulate' does without"
+  local by_form = o.keep == "all" and "keep = \"all\"" or o.minimize and "'minimize'" -- ranks by closed forms
+  if not p.closed and o.simulate == nil and not by_form then open = true end
+  if by_form and (o.simulate or open) then
+    refusal.raise("tperf.search: %s ranks by the closed form, which 'simulate' and schedules without one do without",
+      by_form)
   end
   return o.simulate and "all" or open and "open" or nil
 end

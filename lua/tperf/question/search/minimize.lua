@@ -27,10 +27,9 @@ function minimize.refuse_objective(given)
   end
 end
 
---- A function(configuration, system) that gives a candidate's rank; nil if time ranks.
----@param asked string|function|nil
+--- A function(configuration, system) that gives a candidate's rank.
+---@param asked string|function  but "time"
 function minimize.rank_of(asked)
-  if asked == nil or asked == "time" then return nil end
   if type(asked) == "function" then
     return function(c)
       local value = asked(c)

@@ -31,6 +31,7 @@ return function(given)
   minimize.refuse_objective(given)
   problem.refuse_axes("tperf.search", given, strategies)
   local o = problem.arguments("tperf.search", given, schema_of(strategies))
+  if o.minimize == "time" then o.minimize = nil end -- what candidates are ranked by anyway
   problem.refuse_panels("tperf.search", o, strategies)
   o.deals_evenly = o.virtual_stages == nil -- whatever else is tried: a larger choice has all of a smaller one's
   local t = { o = o }

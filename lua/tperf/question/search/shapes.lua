@@ -27,7 +27,7 @@ end
 ---@param o table  checked arguments
 ---@return integer?
 function shapes.parts(p, o)
-  if not p.asked or not pool.is_shared() or o.where or (o.minimize or "time") ~= "time" then return nil end
+  if not p.asked or not pool.is_shared() or o.where or o.minimize then return nil end
   local refused = {}
   local count = search_walk.count(p, refused)
   if count < FEWEST then return nil end
@@ -40,7 +40,7 @@ end
 function shapes.walk(p, o, core_search, parts)
   local args, options = asked(p, o)
   local done, units = 0, {}
-  local here = setmetatable({ refused = {}, refusals = {} }, { __index = p })
+  local here = setmetatable({ refused = {} }, { __index = p })
   local function tell(count)
     done = done + count
     if o.progress then o.progress(done) end
@@ -57,6 +57,7 @@ function shapes.walk(p, o, core_search, parts)
       end,
       take = function(_, answers)
         for question, answer in ipairs(answers) do core_search:add(question, answer) end
+        search_walk.add_refusals(p, answers.refusals)
         tell(answers.shapes)
       end,
       place = function() return ("part %d of %d of the shapes"):format(i, parts) end,
@@ -85,7 +86,7 @@ function shapes.answer(p, o, part)
   local core_search <close> = search_walk.new(p, o)
   local complete, count = search_walk.some(p, o, core_search, part)
   if not complete then return nil end
-  local answers = { shapes = count }
+  local answers = { shapes = count, refusals = p.refusals }
   for question in ipairs(p.questions) do
     local found = core_search:answer(question)
     found.found, found.open = plain(found.found), plain(found.open)

@@ -101,7 +101,6 @@ local function each_size(s, model, rules, questions, fixed, refused, visit)
     local axis = s.axes[i]
     if not axis then
       if left and all_one(share, left) then return false end
-      if not rawget(model, "architecture") then return visit(sizes, share) end
       local admitted, reason = stated.admits(model, s, share)
       if admitted then return visit(sizes, share) end
       refused[#refused + 1] = #refused < 100 and reason or nil

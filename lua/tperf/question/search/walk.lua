@@ -30,7 +30,7 @@ function search_walk.new(p, o, accept)
   local fast = o.fast or {}
   return core.new({
     top = o.top, by_least = BY_LEAST[o.simulates], most_open = o.simulates and search_walk.MOST_OPEN or nil,
-    keep_all = o.keep == "all", no_pruning = not o.prune, ranked = (o.minimize or "time") ~= "time",
+    keep_all = o.keep == "all", no_pruning = not o.prune, ranked = o.minimize ~= nil,
     infeasible_too = o.infeasible, memory_only = o.memory_only, replicas_fast = fast.dp, stages_fast = fast.pp,
   }, p.pipelines, questions_of(p, o), p.zero, p.fixed.dp, accept, o.threads or core.threads())
 end
@@ -57,6 +57,22 @@ local function leave_out(p, series, index, sizes, reason)
     p.refusals[key], p.refusals[#p.refusals + 1] = known, known
   end
   known.layouts, known.seen[layout] = known.layouts + (known.seen[layout] and 0 or 1), true
+end
+
+--- Adds what another process noted, of other layouts.
+---@param p table
+---@param refusals table[]  by position and by key
+function search_walk.add_refusals(p, refusals)
+  for key, one in pairs(refusals) do
+    local known = p.refusals[key]
+    if type(key) == "string" and not known then
+      p.refusals[key], p.refusals[#p.refusals + 1] = one, one
+    elseif type(key) == "string" then
+      for layout in pairs(one.seen) do
+        known.layouts, known.seen[layout] = known.layouts + (known.seen[layout] and 0 or 1), true
+      end
+    end
+  end
 end
 
 -- The number of micro-batches of a series that may fit. Those are laid out.

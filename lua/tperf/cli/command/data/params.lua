@@ -224,9 +224,10 @@ counts change with the context; then where blocks and description disagree.]],
       compare(m, rows, columns, values.json)
     end
     if values.json then
-      local last = p.mtp > 0 and not values.groups and #rows - 1 or #rows -- the total, or the last group
+      local whole = rows[#rows] -- the total, or the last group or tensor
+      for _, row in ipairs(rows) do whole = row.component == "total" and row or whole end
       data_files.name(rows, columns)
-      if data_files.understood { rows[last] } then columns[#columns + 1] = "understood" end
+      if data_files.understood { whole } then columns[#columns + 1] = "understood" end
       return io.write(report.json(rows, columns)) and 0
     end
     if values.csv then return io.write(report.csv(rows, columns)) and 0 end

@@ -139,6 +139,7 @@ local function search(values, question)
   if values.launch then return launch.print(rows, values.launch, launch.inferred(question)) end
   require "tperf.cli.answer.table"(values, rows, columns)
   tell(values, found.warnings)
+  for _, reason in ipairs(found.left_out or {}) do io.stderr:write("tperf: left out: ", reason, "\n") end
   io.stderr:write(("%d candidates, %d feasible\n"):format(found.candidates, found.feasible))
 end
 

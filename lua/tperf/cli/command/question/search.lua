@@ -41,6 +41,7 @@ local function rows_of(results)
       ("%d candidates, %s%d feasible"):format(result.candidates, result.bounds and "at most " or "", result.feasible),
       results[2] and #result == 0 and result.reason and ": " .. result.reason or "", "\n")
   end
+  for _, why in ipairs(results[1].left_out or {}) do io.stderr:write("tperf: left out: ", why, "\n") end
   local unproven = unproven_of(results)
   if not results[1].complete then
     io.stderr:write("interrupted: the best so far", unproven and ("; %s"):format(unproven) or "", "\n")
