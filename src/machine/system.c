@@ -43,13 +43,19 @@ static tperf_status check_tier(const tperf_system *system, int64_t i, tperf_erro
     const tperf_tier *tier = &system->network.tiers[i];
     int64_t domain = system->network.fast.domain, before = i > 0 ? tier[-1].unit : 1;
     if (tier->outside && before < domain) before = domain;
-    bool fits = tier->unit >= before && (tier->outside || tier->unit < domain);
+    bool fits =
+        tier->unit >= before && tier->unit % before == 0 && (tier->outside || tier->unit < domain);
     if (i > 0 && tier[-1].outside && !tier->outside) fits = false;
-    if (!fits || tier->unit > INT64_C(1) << 31)
+    if (tier->unit > INT64_C(1) << 31)
         return tperf_error_set(error, TPERF_INVALID,
-                               "network.tiers.%s joins units of %lld GPUs, but the tier inward "
-                               "joins %lld: tiers stand from the innermost out",
-                               tier->name, (long long)tier->unit, (long long)before);
+                               "network.tiers.%s joins units of %lld GPUs, more than 2^31",
+                               tier->name, (long long)tier->unit);
+    if (!fits)
+        return tperf_error_set(
+            error, TPERF_INVALID,
+            "network.tiers.%s joins units of %lld GPUs, but the tier inward "
+            "joins %lld: tiers stand from the innermost out, each of whole units",
+            tier->name, (long long)tier->unit, (long long)before);
     if (!tier->outside && (system->network.fast.mesh || system->network.fast.axes[0] > 0))
         return tperf_error_set(error, TPERF_INVALID,
                                "network.tiers.%s lies in a domain, whose innermost tier must then "

@@ -18,8 +18,9 @@ typedef struct tperf_uplinks {
     double near_times, far_times, near_s, far_s;
 } tperf_uplinks;
 
-// One tier: bytes through the group's part of its uplinks, relative to those through the port that leads to it, per GPU of
-// the group; and seconds of equally many. passes: whether the group lies in several units.
+// One tier. share: bytes through the group's part of the uplinks for each byte through the port, per GPU of the group;
+// slowness: seconds of a byte through the uplinks for each second of one through the port; passes: whether the group
+// lies in several units. If not, both are 0.
 typedef struct tperf_uplink {
     double share, slowness;
     bool passes;

@@ -7,13 +7,11 @@ local frozen = require "tperf.base.object.frozen"
 
 local tiers = {}
 
--- Fields of a tier that GPUs have ports to, and what fast or slow calls them.
-local FAST <const> = { source = "source", name = "name", curves_of = "curves_of", bandwidth = "bandwidth",
-  efficiency = "efficiency", latency = "latency", host_gpus = "host_gpus", axes = "axes", reduces = "reduces",
-  degraded = "degraded" }
-local SLOW <const> = { source = "source", name = "name", curves_of = "curves_of", bandwidth = "bandwidth",
-  efficiency = "efficiency", latency = "latency", chain = "chain", nics_per_gpu = "nics_per_gpu",
-  degraded = "degraded" }
+-- Fields of the two tiers that GPUs have ports to: fast and slow have them, too.
+local FAST <const> = { "source", "name", "curves_of", "bandwidth", "efficiency", "latency", "host_gpus", "axes",
+  "reduces", "degraded" }
+local SLOW <const> = { "source", "name", "curves_of", "bandwidth", "efficiency", "latency", "chain", "nics_per_gpu",
+  "degraded" }
 
 -- The place of the tier with NICs; nil if there is none.
 local function with_nics(list)
@@ -53,8 +51,9 @@ end
 
 -- Sets the fields of fast or slow that a tier gives.
 local function give(into, tier, fields)
-  for own, name in next, fields do
-    if tier[own] ~= nil then into[name] = tier[own] end
+  for i = 1, #fields do
+    local name = fields[i]
+    if tier[name] ~= nil then into[name] = tier[name] end
   end
   return into
 end
@@ -119,8 +118,9 @@ end
 
 -- Changes a port's own tier by the fields of fast or slow.
 local function change_port(list, at, changes, fields)
-  for own, name in next, fields do
-    if changes[name] ~= nil then change(list, list[at].name, { [own] = changes[name] }) end
+  for i = 1, #fields do
+    local name = fields[i]
+    if changes[name] ~= nil then change(list, list[at].name, { [name] = changes[name] }) end
   end
 end
 
@@ -134,6 +134,9 @@ function tiers.merged(content, changes, before)
   if type(changed) ~= "table" then return end
   local named, old = frozen.plain(changed.tiers), before.network.tiers
   if is_list(named) then -- another network
+    if changed.fast ~= nil or changed.slow ~= nil then
+      check.fail "tperf.system:with: 'network.tiers' as a list stands in place of 'network.fast' and 'network.slow'"
+    end
     local spelt = tiers.spell { network = { source = content.network.source, tiers = named } }
     content.network = spelt.network
     return
