@@ -118,7 +118,8 @@ typedef struct tperf_tier_use {
     double bytes, seconds;
 } tperf_tier_use;
 
-// Lists the tiers with bytes, from the innermost out, without seconds; returns their number.
+// Lists the tiers with bytes, from the innermost out, without seconds; returns their number. up_bytes:
+// [TPERF_TIERS_MAX - 2], by further tier.
 int tperf_tiers_passed(const tperf_system *system, double fast_bytes, double nic_bytes,
                        const double *up_bytes, tperf_tier_use uses[TPERF_TIERS_MAX]);
 

@@ -232,15 +232,17 @@ tperf_status tperf_op_summa_scores(tperf_op *op, const tperf_summa_attention *sh
 tperf_status tperf_op_summa_attend(tperf_op *op, const tperf_summa_attention *shape,
                                    tperf_error *error);
 
-// A pass over `elements`, with `parameters` shared by all of them. Counts are per element.
-// grad_axis: the parameters are replicated over this axis: gradients are all-reduced.
-// role: what serving engines and PyTorch without a compiler run otherwise.
+// Passes that serving engines, and PyTorch without a compiler, run as other kernels.
 typedef enum tperf_role {
     TPERF_ROLE_OTHER,
     TPERF_ROLE_RESIDUAL,
     TPERF_ROLE_ROTARY,
     TPERF_ROLE_GATE
 } tperf_role;
+
+// A pass over `elements`, with `parameters` shared by all of them. Counts are per element.
+// grad_axis: the parameters are replicated over this axis: gradients are all-reduced.
+// role: tperf_role.
 typedef struct tperf_elementwise {
     double elements;
     int64_t parameters, role;

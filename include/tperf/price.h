@@ -218,13 +218,14 @@ tperf_route tperf_comm_route(const tperf_comm *comm, const tperf_platform *on, t
 double tperf_comm_share(const tperf_comm *comm, const tperf_platform *on);
 
 // A part of a pass: the op's kernels, or one of its collectives. A cost is the sum of the segments that do not overlap
-// others: both follow from src/price/overlap.h, where alone is decided what a kernel hides.
+// others: both use the same rules of what a kernel hides (src/price/overlap.h).
 typedef struct tperf_pass_segment {
     const tperf_comm *comm; // NULL: the kernels
     double start, stop;     // seconds from the start of the pass
     double seconds;         // in isolation: less than stop - start if it shares a resource
-    double pieces, all;     // of a collective: so many of all pieces of its vector
-    bool beside;            // what follows does not wait for it
+    double pieces,
+        all;     // of a collective: its pieces in this segment, of `all` equal pieces of its vector
+    bool beside; // what follows does not wait for it
 } tperf_pass_segment;
 typedef void tperf_segment_visitor(void *context, const tperf_pass_segment *segment);
 

@@ -1,7 +1,8 @@
 // step.h: the tasks of a training step, each on the resources that it keeps busy.
 // A pass of a chunk of layers is a chain of kernels and collectives, some of which overlap: the segments that the prices
-// of its ops add up (tperf/price.h), layers being as long as their costs say (tperf/workload.h). All passes of a chunk are alike, as are all replicas and all
-// GPUs of a group; so a step is one list of tasks per kind of chunk and pass, plus the schedule's times of the passes.
+// of its ops add up (tperf/price.h), layers being as long as their costs say (tperf/workload.h). All passes of a chunk
+// are alike, as are all replicas and all GPUs of a group; so a step is one list of tasks per kind of chunk and pass,
+// plus the schedule's times of the passes.
 // Formulas: docs/model.md section 6.5.
 #ifndef TPERF_STEP_H
 #define TPERF_STEP_H
@@ -78,7 +79,6 @@ typedef struct tperf_step {
     tperf_op_cost *prices; // [n_ops] of each op's own passes, without recomputation
     tperf_exposure exposures[TPERF_SECTIONS_MAX];
     double updates[TPERF_SECTIONS_MAX];                                    // tperf_exchange.update
-    double joint[TPERF_SECTIONS_MAX];                                      // tperf_joint_time_of
     tperf_route gathered[TPERF_SECTIONS_MAX], reduced[TPERF_SECTIONS_MAX]; // bytes
     tperf_message message;
 } tperf_step;

@@ -34,9 +34,9 @@ tperf_layer_counts_at(const tperf_layer_counts *known, const tperf_pipeline *pip
     return own;
 }
 
-// The cover of a layer's exchanges with replicas: seconds of its passes that they may overlap (input, weight: of the halves
-// of a split backward pass), and the fraction of an exchange's seconds by which it slows such a pass. links: tperf_exposure's; once:
-// seconds of its own collectives, once an iteration.
+// The cover of a layer's exchanges with replicas: seconds of its passes that they may overlap (input, weight: of the
+// halves of a split backward pass), and the fraction of an exchange's seconds by which it slows such a pass. links:
+// tperf_exposure's; once: seconds of its own collectives, once an iteration.
 typedef struct tperf_cover {
     double forward, backward, input, weight, share, links, once;
 } tperf_cover;
@@ -337,7 +337,7 @@ void tperf_exchange_times_among(const tperf_among *among, const tperf_job *job,
 
 tperf_layer_time tperf_layer_time_of(const tperf_job *job, const tperf_layer_cost *cost);
 
-// The same with further tiers.
+// Mean seconds of a hop between pp stages in a network of more than two tiers, without the gather and the host's calls.
 double tperf_hop_in_tiers(const tperf_hop *hop, double pp, double fast, double dp,
                           bool slow_links_cost);
 

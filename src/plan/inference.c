@@ -379,19 +379,13 @@ static void place(shared *p, tperf_inference_result *out) {
     }
 }
 
-// How often a stage passes a section.
-static double times_of(const tperf_stage *stage, int n_kinds, int section) {
-    if (section < n_kinds) return (double)stage->layers[section];
-    return (section == n_kinds ? stage->first : stage->last) ? 1 : 0;
-}
-
 static void count_passes(shared *p) {
     const tperf_pipeline *pipeline = p->serving->pipeline;
     double *passes = p->passes;
     memset(p->layers, 0, (size_t)p->n_sections * sizeof *p->layers);
     for (size_t i = 0; i < pipeline->n_stages; i++)
         for (int section = 0; section < p->n_sections; section++) {
-            *passes = times_of(&pipeline->stages[i], p->n_sections - 2, section);
+            *passes = tperf_stage_layers(&pipeline->stages[i], section, p->serving->prefill);
             p->layers[section] += (double)pipeline->stages[i].repeats * *passes++;
         }
 }

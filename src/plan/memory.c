@@ -366,8 +366,8 @@ tperf_host_update tperf_optimizer_host(const tperf_plan *plan) {
         .bytes_in = most_of(plan, back, back),
         .bytes_updated = most_of(plan, updated, end_updated),
     };
-    u.out = u.bytes_out / (system->host.bandwidth * system->host.efficiency);
-    u.in = u.bytes_in / (system->host.bandwidth * system->host.efficiency);
+    u.out = tperf_copy_time(system, u.bytes_out);
+    u.in = tperf_copy_time(system, u.bytes_in);
     u.update = u.bytes_updated / system->host.memory_bandwidth;
     return u;
 }

@@ -23,9 +23,4 @@ tperf_comm_times tperf_comm_times_of(const tperf_pass *pass, const tperf_platfor
 double tperf_late_beside_kernels(const tperf_op *op, const tperf_platform *on,
                                  const tperf_comm_times *t, double panels, double kernels);
 
-// The same of a product in c chunks of g seconds, its collective T seconds whole or p per chunk: ring
-// max(T - (c - 1) g, slowing); pipeline (c - 1) max(p - g, 0) + p, plus the slowing.
-double tperf_late_chunks(const tperf_comm *comm, const tperf_platform *on, const int64_t *sizes,
-                         const tperf_placement *placement, double chunks, double work);
-
 #endif

@@ -276,6 +276,19 @@ static bool is_called(const tperf_comm *comm, const int64_t *sizes) {
     return comm->chunking == TPERF_UNCHUNKED && sizes[comm->axis_index] > 1;
 }
 
+// How a collective delays what follows a product in c chunks of g seconds, its seconds whole T or p a chunk: ring
+// max(T - (c - 1) g, slowing); pipeline (c - 1) max(p - g, 0) + p, plus the slowing.
+static double late_chunks(const tperf_comm *comm, const tperf_platform *on, const int64_t *sizes,
+                          const tperf_placement *placement, double chunks, double work) {
+    double part = work / chunks, share = tperf_comm_share(comm, on);
+    if (comm->chunking == TPERF_RING) {
+        double whole = tperf_comm_time(comm, on, sizes, placement, 1);
+        return tperf_exposed(whole, share * whole, (chunks - 1) * part);
+    }
+    double one = tperf_comm_time(comm, on, sizes, placement, chunks);
+    return (chunks - 1) * tperf_exposed(one, share * one, part) + one;
+}
+
 tperf_comm_times tperf_comm_times_of(const tperf_pass *pass, const tperf_platform *on,
                                      const int64_t *sizes, const tperf_placement *placement,
                                      double panels, double chunk_work) {
@@ -294,7 +307,7 @@ tperf_comm_times tperf_comm_times_of(const tperf_pass *pass, const tperf_platfor
         t.slowing += slowing;
         if (comm->chunking != TPERF_UNCHUNKED) {
             t.late_chunks +=
-                tperf_late_chunks(comm, on, sizes, placement, (double)pass->chunks, chunk_work);
+                late_chunks(comm, on, sizes, placement, (double)pass->chunks, chunk_work);
             t.chunked = true;
             continue;
         }
@@ -317,17 +330,6 @@ double tperf_late_beside_kernels(const tperf_op *op, const tperf_platform *on,
                                  const tperf_comm_times *t, double panels, double kernels) {
     if (op->panels) return late_panels(on, panels, t->waited, panels * t->slowing, kernels);
     return tperf_exposed(t->beside, t->slowing_beside, kernels);
-}
-
-double tperf_late_chunks(const tperf_comm *comm, const tperf_platform *on, const int64_t *sizes,
-                         const tperf_placement *placement, double chunks, double work) {
-    double part = work / chunks, share = tperf_comm_share(comm, on);
-    if (comm->chunking == TPERF_RING) {
-        double whole = tperf_comm_time(comm, on, sizes, placement, 1);
-        return tperf_exposed(whole, share * whole, (chunks - 1) * part);
-    }
-    double one = tperf_comm_time(comm, on, sizes, placement, chunks);
-    return (chunks - 1) * tperf_exposed(one, share * one, part) + one;
 }
 
 double tperf_send_time(const tperf_platform *on, double bytes, bool in_domain) {

@@ -38,14 +38,19 @@ enum {
     TPERF_ON_COPY = 1 << TPERF_COPY
 };
 
+// The ports that a route takes.
+static unsigned ports_of(const tperf_route *route) {
+    return (route->fast_bytes > 0 ? 1U << TPERF_FAST : 0) |
+           (route->nic_bytes > 0 ? 1U << TPERF_NICS : 0);
+}
+
 // Adds a route's bytes, so many times, to those that a task sends, and the ports to its resources.
 static void send(tperf_task *task, const tperf_route *route, double times) {
+    task->resources |= ports_of(route);
     task->fast_bytes += times * route->fast_bytes;
     task->nic_bytes += times * route->nic_bytes;
     for (int i = 0; i < TPERF_TIERS_MAX - 2; i++)
         task->up_bytes[i] += times * route->up_bytes[i];
-    if (task->fast_bytes > 0) task->resources |= 1U << TPERF_FAST;
-    if (task->nic_bytes > 0) task->resources |= 1U << TPERF_NICS;
 }
 
 static bool grow(writer *w) {
@@ -83,7 +88,6 @@ static tperf_status no_memory(tperf_error *error) {
     return tperf_error_set(error, TPERF_NO_MEMORY, "not enough memory for the tasks of a step");
 }
 
-// The exchanges of every section: exposures and bytes.
 static void add_route(tperf_route *sum, const tperf_route *route) {
     sum->fast_bytes += route->fast_bytes;
     sum->nic_bytes += route->nic_bytes;
@@ -91,6 +95,7 @@ static void add_route(tperf_route *sum, const tperf_route *route) {
         sum->up_bytes[i] += route->up_bytes[i];
 }
 
+// The exchanges of every section: exposures and bytes.
 static void price_exchanges(tperf_step *s) {
     tperf_exchange exchanges[TPERF_SECTIONS_MAX];
     const tperf_platform *on = &s->plan.job->on;
@@ -98,7 +103,6 @@ static void price_exchanges(tperf_step *s) {
     tperf_exposures_of(&s->plan, exchanges, tperf_optimizer_time(&s->plan), s->exposures);
     for (int i = 0; i < s->plan.workload->n_sections; i++) {
         s->updates[i] = exchanges[i].update;
-        s->joint[i] = i < s->plan.workload->n_kinds ? 0 : tperf_joint_time_of(&s->plan, i);
         tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX];
         int n = tperf_replica_comms_of(&s->plan, i, comms);
         for (int c = 0; c < n; c++) {
@@ -148,8 +152,6 @@ static tperf_task exchange(const writer *w, tperf_task_kind kind, double seconds
     const tperf_route *sent =
         kind == TPERF_TASK_GATHER ? &w->step->gathered[w->section] : &w->step->reduced[w->section];
     tperf_task task = {.kind = kind, .seconds = seconds};
-    if (sent->fast_bytes > 0) task.resources |= 1U << TPERF_FAST;
-    if (sent->nic_bytes > 0) task.resources |= 1U << TPERF_NICS;
     send(&task, sent, whole > 0 ? seconds / whole : 0);
     return task;
 }
@@ -447,7 +449,7 @@ static tperf_task joint_of(const tperf_step *s, int section) {
                                        section, candidate->placement.fast[TPERF_AXIS_STAGES]);
     tperf_route route = tperf_collective_route(s->plan.job->on.system, s->plan.job->on.rules,
                                                TPERF_ALL_REDUCE, joint.bytes, joint.group);
-    tperf_task task = {.kind = TPERF_TASK_REDUCE, .seconds = s->joint[section]};
+    tperf_task task = {.kind = TPERF_TASK_REDUCE, .seconds = tperf_joint_time(s->plan.job, joint)};
     send(&task, &route, 1);
     return task;
 }

@@ -78,8 +78,8 @@ training.arguments = {
   { name = "sharding", group = "memory", check = check.choice { training.shardings, optional = true },
     doc = "whose ZeRO: megatron (default), deepspeed or fsdp",
     more = "What each keeps of a parameter, see docs/memory.md: the default of weights and gradients." },
-  { name = "gradient_shard", group = "memory", check = check.boolean { default = false },
-    doc = "keep the optimizer's shard of the gradients in fp32, as DeepSpeed does" },
+  { name = "gradient_shard", group = "memory", check = check.boolean { optional = true },
+    doc = "keep the optimizer's shard of the gradients in fp32 (as sharding and the software do)" },
   { name = "gradient_reduce", group = "memory", check = check.choice { training.reductions, optional = true },
     doc = "how ZeRO 1 reduces gradients (as the software does)",
     more = "DeepSpeed's BF16_Optimizer reduces them with all_reduce in pipelines." },
@@ -111,7 +111,7 @@ local fillers = {
   -- or there is no master copy (stage_1_and_2.py, stage3.py; data_types.grad_accum_dtype).
   deepspeed = function(o)
     o.gradients = o.gradients or o.weights == "fp32" and "fp32" or "bf16"
-    if o.gradients ~= "fp32" and (o.master or "fp32") == "fp32" then o.gradient_shard = true end
+    if o.gradient_shard == nil then o.gradient_shard = o.gradients ~= "fp32" and (o.master or "fp32") == "fp32" end
   end,
 }
 
@@ -120,6 +120,7 @@ local fillers = {
 function training.fill(o)
   local fill = fillers[o.sharding]
   if fill then fill(o) end
+  o.gradient_shard = o.gradient_shard or false
 end
 
 --- For the core: bytes of weights, gradients and optimizer state per parameter. Defaults as in Megatron-LM: weights as

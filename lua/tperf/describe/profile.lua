@@ -55,7 +55,7 @@ local UNASKED <const> = {
 function runtime.fill(o, given, profile)
   if not profile then return end
   o.sharding = o.sharding or profile.sharding
-  o.gradient_shard = o.gradient_shard or profile.gradient_shard
+  if o.gradient_shard == nil then o.gradient_shard = profile.gradient_shard or nil end
   o.gradient_reduce = o.gradient_reduce or profile.gradient_reduce
   o.gradients, o.weights = o.gradients or profile.gradients, o.weights or profile.weights
   o.loss = o.loss or profile.loss

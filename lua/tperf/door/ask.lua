@@ -109,15 +109,13 @@ local function described(kind, value)
   return object.name or kind, sums[object]
 end
 
-local SEARCHES <const> = { search = true } -- these try values of what is not given
-
 -- What a question was answered with: its own defaults are assumptions, too.
 local function understood_of(name, with)
-  local read, assumed = check.names(with), {}
-  for _, row in ipairs(rows_of[name] and rows_of[name]() or {}) do
+  local read, assumed, question = check.names(with), {}, rows_of[name]
+  for _, row in ipairs(question and question.rows() or {}) do
     local default = row.default
     if default == nil then default = (check.describe(row.check) or {}).default end
-    local told = with[row.within or row.name] ~= nil or SEARCHES[name] and row.many
+    local told = with[row.within or row.name] ~= nil or question.tries and row.many
     if not told and type(default) ~= "function" then assumed[row.name] = default end
   end
   return { read = read, assumed = next(assumed) and assumed or json.EMPTY }
@@ -140,10 +138,13 @@ end
 -- it does not name are never computed.
 local function chosen(answer, fields)
   local part, rows = {}, answer[1] ~= nil and {} or nil
-  for i = 1, rows and #answer or 0 do rows[i] = chosen(answer[i], fields) end
+  for i = 1, rows and #answer or 0 do
+    local row = chosen(answer[i], fields)
+    rows[i] = next(row) and row or json.EMPTY
+  end
   for _, name in ipairs(fields) do part[name] = value_at(answer, name) end
   part.rows = rows
-  return next(part) and part or json.EMPTY
+  return part
 end
 
 -- "no figure 'tiem' (did you mean 'time'?)" for names that neither an answer nor its first row has; nil: none.
@@ -197,7 +198,6 @@ local function run(question)
   if type(answer) ~= "table" then answer = { time = answer } end -- of tperf.collective, in seconds
   if question.fields then
     local part = chosen(answer, question.fields)
-    if part == json.EMPTY then part = {} end
     part.warnings = strangers(answer, question.fields)
     return part
   end

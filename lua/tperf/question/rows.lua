@@ -4,12 +4,14 @@ local served = require "tperf.question.serving_arguments"
 local trained = require "tperf.question.arguments"
 
 local function rows_of_search()
-  local list = table.move(trained.rows(), 1, #trained.rows(), 1, {})
+  local rows = trained.rows()
+  local list = table.move(rows, 1, #rows, 1, {})
   return table.move(searched, 1, #searched, #list + 1, list)
 end
 
--- question -> function() -> rows
+-- question -> { rows: function() -> the rows, tries: whether it takes lists, and tries values of what is not given }
 return {
-  train = trained.rows, search = rows_of_search,
-  infer = function() return served.rows "infer" end, serve = function() return served.rows "serve" end,
+  train = { rows = trained.rows }, search = { rows = rows_of_search, tries = true },
+  infer = { rows = function() return served.rows "infer" end },
+  serve = { rows = function() return served.rows "serve" end },
 }

@@ -50,25 +50,24 @@ local function needs(row, many)
   return value == nil and message ~= nil and row.default == nil and not (many and row.many)
 end
 
-local MANY <const> = { search = true } -- these take lists of values to try
-
 --- The arguments of a question as a JSON Schema. Models, systems and other objects are names or files there.
 ---@param name "train"|"search"|"infer"|"serve"
 ---@return table schema  `properties` by argument, each with its `description`; `required`
 return function(name)
-  if not rows_of[name] then
+  local question = rows_of[name]
+  if not question then
     refusal.raise("tperf.schema: %s is no question: %s", check.show(name), table.concat(check.names(rows_of), ", "))
   end
   local all = { ["$schema"] = "https://json-schema.org/draft/2020-12/schema", title = "tperf." .. name,
     type = "object", properties = {}, required = {} }
-  for _, row in ipairs(rows_of[name]()) do
+  for _, row in ipairs(question.rows()) do
     local within = all
     if row.within then
       all.properties[row.within] = all.properties[row.within] or { type = "object", properties = {} }
       within = all.properties[row.within]
     end
-    within.properties[row.name] = described(row, MANY[name])
-    if within == all and needs(row, MANY[name]) then table.insert(all.required, row.name) end
+    within.properties[row.name] = described(row, question.tries)
+    if within == all and needs(row, question.tries) then table.insert(all.required, row.name) end
   end
   return all
 end

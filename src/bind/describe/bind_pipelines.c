@@ -4,8 +4,8 @@
 //   list: of tables with the fields of TPERF_PIPELINE (tperf/plan.h), layers (a list, or nil) and in_flight (a list of
 //     pp numbers)
 //   picked: nil, or { first, every }: the layers of a chunk that are of twin kinds, see tperf/plan.h
-//   work: nil, or of a layer of each kind, in no unit: `unequal` is then a list of whether a pipeline's longest chunk takes longer
-//     than if all layers were alike, by more than `most` of the chunks' mean; such pipelines are open
+//   work: nil, or the work of a layer of each kind, in any unit: `unequal` is then a list of whether a pipeline's longest
+//     chunk takes longer than if all layers were alike, by more than `most` of the chunks' mean; such pipelines are open
 #include <string.h>
 
 #include "bind/bind.h"

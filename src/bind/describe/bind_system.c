@@ -151,7 +151,7 @@ static void read_accelerator(lua_State *L, tperf_system *out) {
     lua_pop(L, 1);
 }
 
-// What is left of a bandwidth of which links failed.
+// The part of a tier's bandwidth that is left after failures: `degraded`, or 1.
 static double left_of(lua_State *L) {
     return number_field(L, "degraded", 1);
 }

@@ -173,7 +173,7 @@ static void push_orthogonal(lua_State *L, tperf_orthogonal update) {
     lua_setfield(L, -2, "update");
 }
 
-// Pushes the stage that waits longest for its replicas once.
+// Pushes the stage that waits longest for the exchanges that come once an iteration.
 static void push_waiting(lua_State *L, const tperf_plan *plan, const tperf_iteration *t,
                          const tperf_exposure *exposures) {
     tperf_exposure e = tperf_stage_exposure(t->waiting, plan->workload, exposures);

@@ -62,7 +62,7 @@ end
 -- tokens.
 local function parameters_of(section, tokens, is_end, tied)
   local sum = {
-    parts = {}, used = {}, stored = {}, total = 0.0, active = 0.0, experts = 0.0, active_experts = 0.0, mtp = 0.0,
+    parts = {}, used = {}, stored = {}, total = 0.0, active = 0.0, active_experts = 0.0, mtp = 0.0,
   }
   for _, block in ipairs(section) do
     for _, one in ipairs(block) do
@@ -77,7 +77,7 @@ local function parameters_of(section, tokens, is_end, tied)
         sum.used[part] = (sum.used[part] or 0) + used
         add_stored(sum.stored, block.name, one, part, is_end)
         sum.total, sum.active = sum.total + own, sum.active + used
-        if c.expert then sum.experts, sum.active_experts = sum.experts + own, sum.active_experts + used end
+        if c.expert then sum.active_experts = sum.active_experts + used end
       end
     end
   end

@@ -61,7 +61,7 @@ end
 -- What names of models mean depends on --ignore, once that, or what notes it, was loaded.
 local function depends()
   local account = package.loaded["tperf.describe.model.hf.account"]
-  return account and account.key() or ""
+  return account and account.key() or "0"
 end
 
 --- A model: models/NAME.yaml, a file of that format, a Hugging Face config.json or its folder, a name of the Hugging

@@ -113,7 +113,7 @@ end
 local function peak_of(t)
   local device, most = 1, -1.0
   for d = 1, t.devices do
-    local total = t.kept[d].total + (1 + t.slack) * t.fullest[d]
+    local total = t:most_held(d)
     if total > most then device, most = d, total end
   end
   local position = t.fullest_at[device]
@@ -149,7 +149,7 @@ local function simulated_stage(stage, t, device)
   for name, bytes in pairs(stage.memory) do m[name] = bytes end
   m.passing = (passing_at(t, device, position))
   m.activations, m.runtime = t.fullest[device] - m.passing, t.kept[device].runtime + t.slack * t.fullest[device]
-  m.total = t.kept[device].total + (1 + t.slack) * t.fullest[device]
+  m.total = t:most_held(device)
   one.device, one.repeats, one.memory = device, 1, m
   one.in_flight = microbatches * t.devices / t.stages
   return one

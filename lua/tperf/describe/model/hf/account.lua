@@ -6,7 +6,7 @@ local account = {}
 
 local FORCED <const> = "not in the prediction: --ignore"
 
-local forced, words = {}, "" -- names of --ignore, as fields and as given; all of them in one word
+local forced = {} -- names of --ignore: as fields -> as given
 local tensors = {} -- path -> a function that counts a checkpoint's tensors
 local records = {} -- path -> { read, assumed, ignored }
 local named, generation = {}, 0 -- what names of models made assume since account.ignore; how often that was called
@@ -16,12 +16,11 @@ local named, generation = {}, 0 -- what names of models made assume since accoun
 function account.ignore(names)
   forced, named, generation = {}, {}, generation + 1
   for _, name in ipairs(names or {}) do forced[name:gsub("^model%.", "")] = name end
-  words = table.concat(check.names(forced), " ")
 end
 
 --- A text that differs for other fields to be ignored: what was read before is read anew.
 ---@return string
-function account.key() return ("%d %s"):format(generation, words) end
+function account.key() return tostring(generation) end
 
 --- Raises if none of these files had a field that was to be ignored.
 ---@param paths string[]

@@ -44,22 +44,20 @@ end
 
 -- The description's `stored` of an engine's quantization method; false: 16 bits.
 local FORMATS <const> = {
-  fp8 = { both = "fp8" }, modelopt_fp4 = { both = "nvfp4" }, awq = { both = "int4" }, gptq = { both = "int4" },
-  gptq_int8 = { both = { bits = 8, group = 128 } }, w8a8_int8 = { both = "int8" }, mxfp4 = { both = "mxfp4" },
-  mlx4 = { both = { bits = 4, group = 64, scale = 4 } }, mlx8 = { both = { bits = 8, group = 64, scale = 4 } },
-  bf16 = {},
+  fp8 = "fp8", mxfp8 = "mxfp8", modelopt_fp4 = "nvfp4", awq = "int4", gptq = "int4",
+  gptq_int8 = { bits = 8, group = 128 }, w8a8_int8 = "int8", mxfp4 = "mxfp4",
+  mlx4 = { bits = 4, group = 64, scale = 4 }, mlx8 = { bits = 8, group = 64, scale = 4 }, bf16 = false,
 }
 
 -- Formats of the parts that a model has.
 local function stored_of(content, method, name)
   local format = FORMATS[method]
-  if not format then
+  if format == nil then
     refusal.raise("'%s': the name says that the weights have fewer bits, but not in which format: give its "
       .. "config.json, or the model '%s' with weight_dtype or precision", name, names.model(name))
   end
-  if not format.both then return nil end
-  return { method = ("%s, by its name"):format(method), layers = format.both,
-    experts = content.experts and format.both or nil }
+  if not format then return nil end
+  return { method = ("%s, by its name"):format(method), layers = format, experts = content.experts and format or nil }
 end
 
 -- gpt-oss's own checkpoints have experts in MXFP4, whatever else a name says of formats of 4 bits.

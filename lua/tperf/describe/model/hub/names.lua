@@ -39,9 +39,10 @@ local CALLED <const> = {
 -- methods of engines; of several that fit, the first counts. Marks of 8 and 4 bits for weights alone are those of GPTQ.
 -- "unknown": the name settles no method. A third word is the format, where it is not the method's.
 local STORED <const> = {
-  { "fp8%-dynamic", "fp8" }, { "fp8%-kv", "fp8" }, { "fp8%-block", "fp8" }, { "fp8", "fp8" },
+  { "fp8%-dynamic", "fp8" }, { "fp8%-kv", "fp8" }, { "fp8%-block", "fp8" }, { "mxfp8", "fp8", "mxfp8" },
+  { "fp8", "fp8" },
   { "nvfp4a16", "modelopt_fp4" }, { "nvfp4", "modelopt_fp4" }, { "mxfp4", "modelopt_fp4", "mxfp4" },
-  { "fp4", "modelopt_fp4" }, { "mxfp8", "fp8" },
+  { "fp4", "modelopt_fp4" },
   { "awq%-int8", "gptq_int8" }, { "awq%-8bit", "gptq_int8" }, { "int8%-awq", "gptq_int8" },
   { "awq%-int4", "awq" }, { "awq%-4bit", "awq" }, { "int4%-awq", "awq" }, { "4bit%-awq", "awq" }, { "awq", "awq" },
   { "int4%-autoround", "gptq" }, { "autoround%-int4", "gptq" }, { "int8%-autoround", "gptq_int8" },
