@@ -1121,7 +1121,7 @@
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments (the optimizer's)
 ---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled"|"chunked"|"chunked-logits"|"fused-linear" What cross-entropy keeps (the software's, or in-place). See tperf.software.
 ---@field sharding? "megatron"|"deepspeed"|"fsdp" Whose ZeRO: megatron (default), deepspeed or fsdp. What each keeps of a parameter, see docs/memory.md: the default of weights and gradients.
----@field gradient_shard? boolean keep the optimizer's shard of the gradients in fp32 (as sharding and the software do)
+---@field gradient_shard? boolean keep the optimizer's shard of the gradients in fp32 (as the stack does)
 ---@field gradient_reduce? "reduce_scatter"|"all_reduce" How ZeRO 1 reduces gradients (as the software does). DeepSpeed's BF16_Optimizer reduces them with all_reduce in pipelines.
 ---@field reshard_after_forward? boolean False: ZeRO 3 keeps gathered weights until the backward pass. In a pipeline until the last one, like torchtitan's fsdp_reshard_after_forward = "never".
 ---@field reserve? number part of the memory to keep free, such as 0.1
@@ -1578,7 +1578,7 @@
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments (the optimizer's)
 ---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled"|"chunked"|"chunked-logits"|"fused-linear" What cross-entropy keeps (the software's, or in-place). See tperf.software.
 ---@field sharding? "megatron"|"deepspeed"|"fsdp" Whose ZeRO: megatron (default), deepspeed or fsdp. What each keeps of a parameter, see docs/memory.md: the default of weights and gradients.
----@field gradient_shard? boolean keep the optimizer's shard of the gradients in fp32 (as sharding and the software do)
+---@field gradient_shard? boolean keep the optimizer's shard of the gradients in fp32 (as the stack does)
 ---@field gradient_reduce? "reduce_scatter"|"all_reduce" How ZeRO 1 reduces gradients (as the software does). DeepSpeed's BF16_Optimizer reduces them with all_reduce in pipelines.
 ---@field reshard_after_forward? boolean False: ZeRO 3 keeps gathered weights until the backward pass. In a pipeline until the last one, like torchtitan's fsdp_reshard_after_forward = "never".
 ---@field reserve? number part of the memory to keep free, such as 0.1

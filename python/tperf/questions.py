@@ -207,7 +207,7 @@ def search(
     gpus: GPUs. Of tperf.train, dp and gpus follow from each other.
     gradient_reduce: how ZeRO 1 reduces gradients (as the software does). DeepSpeed's BF16_Optimizer reduces
         them with all_reduce in pipelines.
-    gradient_shard: keep the optimizer's shard of the gradients in fp32 (as sharding and the software do)
+    gradient_shard: keep the optimizer's shard of the gradients in fp32 (as the stack does)
     gradients: dtype of the gradients in memory (the software's, or fp32)
     infeasible: also rank what does not fit
     keep: all: every candidate, feasible or not, ranked by closed forms
@@ -527,7 +527,7 @@ def train(
     gpus: GPUs. Of tperf.train, dp and gpus follow from each other.
     gradient_reduce: how ZeRO 1 reduces gradients (as the software does). DeepSpeed's BF16_Optimizer reduces
         them with all_reduce in pipelines.
-    gradient_shard: keep the optimizer's shard of the gradients in fp32 (as sharding and the software do)
+    gradient_shard: keep the optimizer's shard of the gradients in fp32 (as the stack does)
     gradients: dtype of the gradients in memory (the software's, or fp32)
     last_stage_layers: layers of the last device
     loss: what cross-entropy keeps (the software's, or in-place). See tperf.software.

@@ -79,7 +79,7 @@ training.arguments = {
     doc = "whose ZeRO: megatron (default), deepspeed or fsdp",
     more = "What each keeps of a parameter, see docs/memory.md: the default of weights and gradients." },
   { name = "gradient_shard", group = "memory", check = check.boolean { optional = true },
-    doc = "keep the optimizer's shard of the gradients in fp32 (as sharding and the software do)" },
+    doc = "keep the optimizer's shard of the gradients in fp32 (as the stack does)" },
   { name = "gradient_reduce", group = "memory", check = check.choice { training.reductions, optional = true },
     doc = "how ZeRO 1 reduces gradients (as the software does)",
     more = "DeepSpeed's BF16_Optimizer reduces them with all_reduce in pipelines." },

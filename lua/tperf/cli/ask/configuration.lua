@@ -112,7 +112,8 @@ end
 local function fit_of(c)
   local memory = c.intervals and c.intervals.memory
   if not memory then return nil end
-  return ("%s: 90 %% of such runs hold %s to %s of memory"):format(c.fit, format.number(memory.low, "bytes", 3),
+  local fit = c.fit == "may not fit" and not c.feasible and "may fit after all" or c.fit
+  return ("%s: 90 %% of such runs hold %s to %s of memory"):format(fit, format.number(memory.low, "bytes", 3),
     format.number(memory.high, "bytes", 3))
 end
 
