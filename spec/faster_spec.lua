@@ -20,13 +20,13 @@ local SCHEDULES <const> = { "1f1b", "gpipe", "interleaved_1f1b", "1f1b_overlap",
 local CURVE <const> = { efficiency = 1.1, tile_loss = 0.7, depth = 0.7, quantisation = 0.5, sustained = 1.05,
   setup = 0.5, keys = 0.5, longest = 0.5, backward = 1.05, latency = 0.5, hop = 0.5, small = 1.2, large = 1.2,
   extra = 0.5, ramp = 0.5, doubling = 0.5, in_network = 1.1 }
-local PARTS <const> = { sustained = true, small = true, large = true, in_network = true } -- of a whole
+local PARTS <const> = { efficiency = true, sustained = true, small = true, large = true, in_network = true } -- of a whole
 
 local function faster_number(name, value)
   local factor = CURVE[name]
   if not factor then return value end
   local new = value * factor
-  return PARTS[name] and new > 1 and value or new
+  return PARTS[name] and new > 1 and value <= 1 and value or new
 end
 
 -- Curves with better numbers: only those that a step reads.
@@ -58,6 +58,13 @@ local function scaled(t, factors)
   return changes
 end
 
+-- Half the latency of a network whose curves have none of their own.
+local function latency_of(s, name)
+  local link = s.network[name]
+  if type(link.efficiency) ~= "number" then return {} end
+  return { network = { [name] = { latency = 0.5 * link.latency } } }
+end
+
 local FASTER <const> = {
   { "HBM", { accelerator = { hbm = { bandwidth = 1.5 } } } },
   { "matrix units", { accelerator = { tensor = { bf16 = 1.5, fp16 = 1.5, fp8 = 1.5 } } } },
@@ -65,6 +72,8 @@ local FASTER <const> = {
   { "launches", { accelerator = { launch = 0.5 } } },
   { "fast links", { network = { fast = { bandwidth = 1.5 } } } },
   { "NICs", { network = { slow = { bandwidth = 1.5 } } } },
+  { "a link's latency", function(s) return latency_of(s, "fast") end },
+  { "a NIC's latency", function(s) return latency_of(s, "slow") end },
   { "the host's link", { host = { bandwidth = 1.5 } } },
   { "the host's memory", { host = { memory_bandwidth = 1.5 } } },
   { "the host", function(s) return s.host and { host = { slowness = 0.7 * (s.host.slowness or 1) } } or {} end },
@@ -73,6 +82,9 @@ local FASTER <const> = {
   end },
   { "collectives", function(s)
     return { network = { fast = { efficiency = better(s.network.fast.efficiency, "none") } } }
+  end },
+  { "collectives between nodes", function(s)
+    return { network = { slow = { efficiency = better(s.network.slow.efficiency, "none") } } }
   end },
   { "a stream", function(s)
     local hbm = s.accelerator.hbm

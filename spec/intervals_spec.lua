@@ -68,11 +68,14 @@ describe("the interval of an answer", function()
     for line in io.lines "spec/data/measured/steps.csv" do rows[#rows < 5 and #rows + 1 or 5] = line end
     program.write(folder .. "/few.csv", table.concat(rows, "\n") .. "\n")
     assert.equal(0, program.ask(("tperf validate %s/few.csv --out %s/out.csv"):format(folder, folder)).code)
+    local count = 0
     for line in program.slurp(folder .. "/out.csv"):gmatch "[^\n]+" do
       local predicted, from, to = line:match "([%d.]+),[^,]*,([%d.]+),([%d.]+)$"
       if predicted then assert.is_true(0 + from < 0 + predicted and 0 + predicted < 0 + to, line) end
+      count = count + (predicted and 1 or 0)
       assert.is_true(predicted ~= nil or line:find ",predicted,error,from,to$" ~= nil, line)
     end
+    assert.is_true(count >= 3, count)
     program.remove(folder)
   end)
 

@@ -125,5 +125,5 @@ describe("a network of another tool", function()
     assert.truthy(message("empty.xml", '<system version="1"></system>'):find("no GPU", 1, true))
   end)
 
-  it("leaves no files", function() program.remove(folder) end)
+  lazy_teardown(function() program.remove(folder) end)
 end)

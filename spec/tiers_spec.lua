@@ -1,5 +1,6 @@
 -- Networks of more than two tiers against closed forms (N tiers, the bandwidth of tier i, fat trees, sites:
 -- include/tperf/collective.h states them), two-tier networks, and what no network may do.
+local cases = require "cases"
 local core = require "tperf.core"
 local tperf = require "tperf"
 
@@ -346,7 +347,7 @@ describe("random networks", function()
     local rules = require("tperf.describe.rules.sets").of "default"
     local machine = require("tperf.base.catalogue").shared(require "tperf.describe.system")
     local spanned = 0
-    for _ = 1, os.getenv "TPERF_THOROUGH" == "1" and 10000 or 300 do
+    for _ = 1, cases(300, 10000) do
       local list, domain = random_network(draw)
       local kind, bytes = KINDS[draw(1, #KINDS)], 10 ^ draw(2, 9)
       local function time(gpus, fast, of)
