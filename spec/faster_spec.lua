@@ -20,7 +20,8 @@ local SCHEDULES <const> = { "1f1b", "gpipe", "interleaved_1f1b", "1f1b_overlap",
 local CURVE <const> = { efficiency = 1.1, tile_loss = 0.7, depth = 0.7, quantisation = 0.5, sustained = 1.05,
   setup = 0.5, keys = 0.5, longest = 0.5, backward = 1.05, latency = 0.5, hop = 0.5, small = 1.2, large = 1.2,
   extra = 0.5, ramp = 0.5, doubling = 0.5, in_network = 1.1 }
-local PARTS <const> = { efficiency = true, sustained = true, small = true, large = true, in_network = true } -- of a whole
+local PARTS <const> = { efficiency = true, sustained = true, small = true, large = true,
+  in_network = true } -- of a whole
 
 local function faster_number(name, value)
   local factor = CURVE[name]

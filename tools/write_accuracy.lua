@@ -190,8 +190,8 @@ local NUMBERS = { "compute", "attention", "memory", "comm", "host", "overlap" }
 local function profiles(out)
   out[#out + 1] = "## Software profiles\n"
   out[#out + 1] = "Held back: the error on each third of the runs of a fit to the other two; of `typical` and `tuned`,"
-  out[#out + 1] = "on each stack of a fit to the others. It is what a new run of that stack may expect. Nine tenths of those runs"
-  out[#out + 1] = "took between so many and so many times as long as predicted.\n"
+  out[#out + 1] = "on each stack of a fit to the others. It is what a new run of that stack may expect. Nine tenths of"
+  out[#out + 1] = "those runs took between so many and so many times as long as predicted.\n"
   out[#out + 1] = ("| stack | runs | %s | held back: median %% | nine tenths |"):format(table.concat(NUMBERS, " | "))
   out[#out + 1] = "|---|" .. ("---:|"):rep(#NUMBERS + 3)
   for _, name in ipairs(software) do

@@ -107,6 +107,9 @@ do
     keep = "steps" }
   assert(r.finished == 5000)
   near(r.e2e.mean, r.ttft.mean + 99 * r.tpot.mean, 0.01)
+  local inside = 0 -- requests times seconds, step by step
+  for _, s in ipairs(r.steps) do inside = inside + (s.running + s.waiting) * s.duration end
+  near(inside / r.duration, 5000 / r.duration * r.whole.e2e.mean, 0.02)
 end
 
 -- 33. A decode step of one request without other costs reads the weights: bytes over bandwidth bound it from below.
