@@ -9,13 +9,17 @@ local FORCED <const> = "not in the prediction: --ignore"
 local forced = {} -- names of --ignore: as fields -> as given
 local tensors = {} -- path -> a function that counts a checkpoint's tensors
 local records = {} -- path -> { read, assumed, ignored }
-local named, generation = {}, 0 -- what names of models made assume since account.ignore; how often that was called
+local named, generation = {}, 0 -- what names of models made assume since account.ignore; how often that changed either
+
+local function text_of(names) return table.concat(check.names(names), " ") end
 
 --- Ignores fields of these names in the files that are read from now on, whatever they mean.
 ---@param names string[]?  "expert_interval"; "model.expert_interval" is the same
 function account.ignore(names)
-  forced, named, generation = {}, {}, generation + 1
-  for _, name in ipairs(names or {}) do forced[name:gsub("^model%.", "")] = name end
+  local fields = {}
+  for _, name in ipairs(names or {}) do fields[name:gsub("^model%.", "")] = name end
+  if #named > 0 or text_of(fields) ~= text_of(forced) then generation = generation + 1 end
+  forced, named = fields, {}
 end
 
 --- A text that differs for other fields to be ignored: what was read before is read anew.
