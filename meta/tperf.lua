@@ -2756,7 +2756,7 @@ function tperf.search(given) end
 ---The best ways to serve a model on a number of GPUs. Tries every split of the GPUs over a strategy's axes, pp and
 ---replicas, with doublings of the batch, the largest that fits, and the largest within the limits.
 ---@param given tperf.search_inference.request
----@return table records  as of tperf.infer, best first; with pareto       the Pareto front of tpot and throughput per GPU candidates, feasible   number tried; number that fit and keep the limits warnings     sentences: what of the model the figures take for granted; nil: nothing left_out     why strategies cannot serve the model, or its blocks refuse a layout; nil: none do reason       why there are none
+---@return table records  as of tperf.infer, best first; with pareto       the Pareto front of tpot and throughput per GPU candidates, feasible   number tried; number that fit and keep the limits warnings     sentences: what of the model the figures take for granted; nil: nothing left_out     why strategies cannot serve the model, or its blocks or architecture refuse a layout; nil: none do reason       why there are none
 function tperf.search_inference(given) end
 
 ---The deployments that serve a rate within limits, fewest GPUs first. Searches the sizes of the strategy's axes, ranks

@@ -431,6 +431,15 @@ describe("a block", function()
     assert.error_matches(function() train(bare(build), { micro_batch = 2 }) end, "block 'b': needs one sequence")
   end)
 
+  it("are named where they do all of their work on every GPU of the pool that computes prompts", function()
+    local m = model({ name = "a", layer = { block(function(given, p)
+      return { p:replicated { n_in = given.hidden, n_out = given.hidden } }
+    end) } }, { seq = 4096 })
+    local r = tperf.serve { model = m, system = H100, prompt = 128, output = 16, count = 20, load = { rate = 5 },
+      prefill = { tp = 2 }, decode = { tp = 1 } }
+    assert.same({ "block 'b' does all of its work on each of 2 GPUs of tp" }, r.warnings)
+  end)
+
   it("may admit layouts, in place of the description's heads", function()
     local function admits(_, layout)
       if layout.tp > 2 then return false, "has two halves" end
@@ -442,9 +451,10 @@ describe("a block", function()
     assert.error_matches(function() train(m, { tp = 4 }) end, "tp = 4: architecture 'a' has two halves")
     local served = model({ name = "a", layer = { block(build) }, admits = admits }, { seq = 4096 })
     assert.error_matches(function() infer(served, { tp = 4 }) end, "tp = 4: architecture 'a' has two halves")
-    for _, c in ipairs(tperf.search_inference { model = served, system = H100, gpus = 8, prompt = 64, generate = 8 }) do
-      assert.is_true(c.tp <= 2)
-    end
+    local found = tperf.search_inference { model = served, system = H100, gpus = 8, prompt = 64, generate = 8 }
+    for _, c in ipairs(found) do assert.is_true(c.tp <= 2) end
+    local halves = "tp = %d: architecture 'a' has two halves"
+    assert.same({ halves:format(4), halves:format(8) }, found.left_out)
     for _, c in ipairs(searched(build, nil, { admits = admits })) do assert.is_true(c.tp <= 2) end
     assert.matches("architecture 'a' has two halves", searched(build, { tp = 4 }, { admits = admits }).reason)
     assert.error_matches(function() train(bare(build, nil, { admits = function() return 1 end })) end,

@@ -50,17 +50,20 @@ end
 
 --- All sentences about a result of tperf.serve. nil: there are none, and no runs of the engine were compared.
 ---@param decode table   the pool that decodes
+---@param prefill table?  the pool that computes prompts
 ---@param steadiness table  the core's
-function warnings.of(r, decode, steadiness)
-  local held, list = decode.held, nil
+function warnings.of(r, decode, prefill, steadiness)
+  local held, list, told = decode.held, nil, {}
   local function add(text)
-    list = list or {}
+    if not text or told[text] then return end
+    list, told[text] = list or {}, true
     list[#list + 1] = text
   end
   if held and held.profile.spread then list = unfit.warnings(held.profile, held, decode.gpus) end
   add(drafts.assumed(decode.o.engine.speculation, held and held.model.layers))
   for _, note in ipairs(held and warnings.of_model(held.model, decode.o) or {}) do add(note) end
   for _, note in ipairs(decode.warnings or {}) do add(note) end
+  for _, note in ipairs(prefill and prefill.warnings or {}) do add(note) end
   add(warnings.unsteady(r, steadiness))
   return list and (list[1] or held and held.profile.spread) and list or nil
 end

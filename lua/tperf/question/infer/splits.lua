@@ -28,8 +28,9 @@ local function choices(p, axis, c, candidates)
 end
 
 --- Calls visit for every { pp, dp, sizes of the strategy's axes }: first axes that multiply the GPUs, then stages, then
---- axes that fold over those and over the remaining replicas.
-function splits.each(p, visit)
+--- axes that fold over those and over the remaining replicas. refuse: is called with why the model's architecture does
+--- not admit a split.
+function splits.each(p, visit, refuse)
   local o, s, c, own = p.o, p.strategy, {}, {}
   local plain, folded = {}, {}
   for i, axis in ipairs(s.axes) do
@@ -39,7 +40,8 @@ function splits.each(p, visit)
   local function fold(n)
     local one = folded[n]
     if not one then
-      if not stated.admits(p.model, s, c) then return end
+      local admitted, reason = stated.admits(p.model, s, c)
+      if not admitted then return refuse(reason) end
       if not s.grid:folds(own, c.dp) or o.prompt % serving.shards(p, c) ~= 0 then return end
       local copy = {}
       for name, size in pairs(c) do copy[name] = size end

@@ -116,7 +116,7 @@ local function wrong_size(p)
   setmetatable(open, { __index = o })
   splits.each({ o = open, model = p.model, rules = p.rules, strategy = p.strategy }, function(split)
     for name, seen in pairs(possible) do seen[split[name]] = true end
-  end)
+  end, function() end)
   for _, name in ipairs(order_of(p.strategy)) do
     local seen, ascending = possible[name], {}
     for size in pairs(seen or {}) do ascending[#ascending + 1] = size end
@@ -200,8 +200,11 @@ local function problems_of(given)
 end
 
 -- Adds the candidates of a problem that fit and keep the limits, and what is known of all of them. left_out: receives
--- why blocks refuse a layout.
+-- why blocks or architectures refuse a layout.
 local function gather(p, found, counts, left_out)
+  local function refuse(reason)
+    if not left_out[reason] then left_out[#left_out + 1], left_out[reason] = reason, true end
+  end
   splits.each(p, function(split)
     local _, reason = refusal.attempt(each_batch, p, split, function(r)
       counts.candidates, counts.most = counts.candidates + 1, math.max(counts.most, r.max_batch)
@@ -213,8 +216,8 @@ local function gather(p, found, counts, left_out)
         for name, least in pairs(counts.fastest) do counts.fastest[name] = math.min(least, r[name]) end
       end
     end)
-    if reason and not left_out[reason] then left_out[#left_out + 1], left_out[reason] = reason, true end
-  end)
+    if reason then refuse(reason) end
+  end, refuse)
 end
 
 --- The best ways to serve a model on a number of GPUs. Tries every split of the GPUs over a strategy's axes, pp and
@@ -229,7 +232,7 @@ end
 ---  pareto       the Pareto front of tpot and throughput per GPU
 ---  candidates, feasible   number tried; number that fit and keep the limits
 ---  warnings     sentences: what of the model the figures take for granted; nil: nothing
----  left_out     why strategies cannot serve the model, or its blocks refuse a layout; nil: none do
+---  left_out     why strategies cannot serve the model, or its blocks or architecture refuse a layout; nil: none do
 ---  reason       why there are none
 function search_inference.run(given)
   local problems, left_out = problems_of(given)

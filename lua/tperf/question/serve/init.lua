@@ -218,7 +218,7 @@ local function ask(given, kept)
   if held then placement.tell(r, held.placed, held.strategy) end
   local spread = held and held.profile.spread
   if spread and r.tpot then r.interval = { low = r.tpot.mean * spread[1], high = r.tpot.mean * spread[2] } end
-  r.warnings = warnings.of(r, decode, steadiness)
+  r.warnings = warnings.of(r, decode, prefill, steadiness)
   r.unsettled = nil
   return r
 end
