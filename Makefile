@@ -148,8 +148,9 @@ accuracy-docs: all ## write docs/accuracy.md, and the figures of docs/limits.md,
 	  spec/data/measured/gemm_torch.csv spec/data/measured/attention_torch.csv $(MEASURED)/measured_visible.csv
 	$(Q)$(B)/tperf run --trust tools/write_limits.lua
 
-intervals: all ## write kernels/intervals.yaml, the errors of runs that no fit saw, from the tables in the folder MEASURED
-	$(Q)$(B)/tperf run --trust tools/write_intervals.lua $(MEASURED)/measured_visible.csv
+intervals: all ## write kernels/intervals.yaml, the errors of runs that no fit saw, from the tables in the folders MEASURED, SERVING
+	$(Q)$(B)/tperf run --trust tools/write_intervals.lua $(MEASURED)/measured_visible.csv \
+	  $(SERVING)/endtoend/closed_loop.csv $(SERVING)/endtoend/published_tables.csv
 
 accuracy-serving: all ## write its part about serving from the tables in the folder SERVING
 	$(Q)$(B)/tperf run --trust tools/write_accuracy.lua $(SERVING)/vllm_runs/measured.csv \

@@ -3,7 +3,28 @@ local classes = require "tperf.measured.calibrate.classes"
 local intervals = require "tperf.describe.intervals"
 local kernels = require "tperf.describe.kernels"
 local program = require "program"
+local served = require "tperf.measured.calibrate.served"
 local tperf = require "tperf"
+
+-- A table of closed loops of two models as an engine with 500 us more a step would run them, those of the second 1.5
+-- times as long.
+local function loops()
+  local lines = { "id,duplicate_of,origin,source,date,gpu,engine,engine_version,model,precision,mode,mtp,tp,pp,"
+    .. "attention_dp,moe_tp,moe_ep,concurrency,isl,osl,osl_mean,ttft_s,tpot_s,quality" }
+  local host = { step = 5e-4, request = 3e-5, front_end = 5.5e-3, front_end_token = 4.3e-6 }
+  for i, name in ipairs { "llama-3.1-8b", "qwen3-8b" } do
+    for c = 1, 8 do
+      local r = tperf.serve { model = name, system = "h100-sxm", software = "vllm-0.15", host = host, kv_dtype = "bf16",
+        prompt = 512, output = 64, load = { concurrency = c }, count = 10 * c,
+        engine = { max_num_seqs = 1024, max_num_batched_tokens = 8192 } }
+      r = r.whole or r
+      local times = i == 2 and 1.5 or 1
+      lines[#lines + 1] = ("%s-%d,,own,own,2026-05-01,NVIDIA H100 SXM,vllm,0.16.0,%s,bf16,agg,no,1,1,1,1,1,%d,512,64,"
+        .. "64,%.9g,%.9g,clean"):format(name, c, name, c, times * r.ttft.mean, times * r.tpot.mean)
+    end
+  end
+  return table.concat(lines, "\n") .. "\n"
+end
 
 -- Runs of sources whose measured / predicted are these lists.
 local function observed(sources, features)
@@ -39,6 +60,23 @@ describe("classes of runs", function()
     local many = classes.of(observed({ steps(9, 1), steps(900, 1.2), steps(9, 1.44) }, { software = "own" }))[1]
     assert.is_true(few.low < 1 and few.high > 1.44)
     assert.is_true(many.low < 1.01 and many.high > 1.43, many.low .. " " .. many.high)
+  end)
+end)
+
+describe("the errors of serving runs", function()
+  it("are those of a model by a fit to the others", function()
+    local folder = program.folder()
+    program.write(folder .. "/loops.csv", loops())
+    local count = { tpot = 0, duration = 0 }
+    for _, one in ipairs(served.observed { folder .. "/loops.csv" }) do
+      if one.source:find "qwen3" and one.features.machine == "measured" and count[one.figure] then
+        count[one.figure] = count[one.figure] + 1
+        assert.near(1 / 1.5, one.ratio, 0.02) -- between tabulated values times are taken as linear
+        assert.same({ machine = "measured", model = "dense", load = "few" }, one.features)
+      end
+    end
+    assert.same({ tpot = 6, duration = 6 }, count) -- six of eight rows, evenly spread
+    program.remove(folder)
   end)
 end)
 

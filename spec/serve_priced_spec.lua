@@ -337,12 +337,38 @@ describe("a priced step", function()
     assert.truthy(raised:find("accelerator.tensor.fp4", 1, true), raised)
   end)
 
-  it("gives TPOT the interval of the engine's runs, as training gives a step's time", function()
+  it("gives figures the intervals of classes of runs, as training gives a step's time", function()
+    local of = require "tperf.describe.intervals".of
+    local function within(figure, value, where, range)
+      local part = of(figure, where)
+      near(part[1] * value, range.low, 1e-12)
+      near(part[2] * value, range.high, 1e-12)
+    end
     local profile = engine { spread = { 0.9, 1.25 } }
-    local r = tperf.serve(question { software = profile })
-    near(0.9 * r.tpot.mean, r.interval.low, 1e-12)
-    near(1.25 * r.tpot.mean, r.interval.high, 1e-12)
-    assert.is_nil(tperf.serve(question {}).interval)
+    local where = { machine = "measured", model = "dense", load = "few" }
+    local function asked(load)
+      return tperf.serve { model = "llama-3.1-8b", system = "h100-sxm", software = profile, sampling = "none",
+        host = {}, prompt = 512, output = 200, count = 8, load = load }
+    end
+    local r = asked { concurrency = 2 }
+    within("tpot", r.tpot.mean, where, r.intervals.tpot)
+    within("ttft", r.ttft.mean, where, r.intervals.ttft)
+    within("duration", r.duration, where, r.intervals.duration)
+    near(r.throughput * r.duration, r.intervals.throughput.low * r.intervals.duration.high, 1e-9)
+    assert.same(r.intervals.tpot, r.interval)
+    assert.is_nil(asked({ rate = 0.1 }).intervals.throughput) -- arrivals decide it
+    assert.is_nil(tperf.serve(question {}).interval) -- nobody compared this profile with runs
+  end)
+
+  it("is less sure of machines of which only the data sheet is known", function()
+    local profile = engine { spread = { 0.9, 1.25 } }
+    local bare = tperf.system "h100-sxm":with { accelerator = { compute_efficiency = 0.8 } }
+    local r, sheet = tperf.serve(question { software = profile }), tperf.serve(question { software = profile,
+      system = bare })
+    for _, name in ipairs { "tpot", "ttft" } do
+      local known, other = r.intervals[name], sheet.intervals[name]
+      assert.is_true(other.high / other.low > known.high / known.low, name)
+    end
   end)
 
   it("says, as training does, if no run of the engine resembled the question", function()

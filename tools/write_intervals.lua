@@ -1,7 +1,8 @@
--- Writes kernels/intervals.yaml from hold-outs of a table of training runs: tperf run --trust tools/write_intervals.lua
--- FILE.csv. `make intervals MEASURED=FOLDER` runs it.
+-- Writes kernels/intervals.yaml from hold-outs of a table of training runs, and of tables of serving: tperf run --trust
+-- tools/write_intervals.lua STEPS.csv SERVING.csv … `make intervals MEASURED=FOLDER SERVING=FOLDER` runs it.
 local check = require "tperf.base.check"
 local classes = require "tperf.measured.calibrate.classes"
+local served = require "tperf.measured.calibrate.served"
 local tperf = require "tperf"
 
 local file = assert(arg[1], "which table of training runs?")
@@ -14,9 +15,13 @@ source: >-
   made by `make intervals` (lua/tperf/measured/calibrate/classes.lua) from the training runs behind docs/accuracy.md;
   time: typical, tuned: each stack predicted by the profile fitted to the others of that kind, without its own facts;
   own: runs on systems, of scales and models that the fit to the rest of the stack did not see; memory: nothing is
-  fitted to it; own: with the stack's facts, else without. Each source counts as five runs at most
+  fitted to it; own: with the stack's facts, else without. tpot, ttft, duration of serving (served.lua beside it):
+  closed loops and static batches, each predicted by its engine's profile fitted to the runs of other models. Each
+  source counts as five runs at most
 classes:]] }
-for _, class in ipairs(classes.of(classes.observed(own, shared))) do
+local observed = classes.observed(own, shared)
+for _, one in ipairs(served.observed(table.move(arg, 2, #arg, 1, {}))) do observed[#observed + 1] = one end
+for _, class in ipairs(classes.of(observed)) do
   local where = {}
   for i, name in ipairs(check.names(class.where)) do where[i] = ("%s: %s"):format(name, class.where[name]) end
   lines[#lines + 1] = ("  - { figure: %s, where: { %s }, low: %.3g, high: %.3g, runs: %d, sources: %d }"):format(

@@ -77,4 +77,39 @@ function intervals.of_training(run)
   return both[1] or nil, both[2] or nil
 end
 
+local FEW <const> = 16 -- requests in flight, below which steps are small kernels and waits
+
+--- The features of a serving run.
+---@param run table  { model; system; weights = their dtype or recipe; requests = in flight }
+---@return table<string, string>  machine: "measured": its curves were fitted to kernels timed on it or one of its kind;
+---  "datasheet": constants stand for them
+function intervals.served(run)
+  local measured = type(run.system.accelerator.compute_efficiency) == "table"
+  return {
+    machine = measured and "measured" or "datasheet", model = run.model.experts and "experts" or "dense",
+    numbers = not WIDE[run.weights] and "narrow" or nil, load = run.requests < FEW and "few" or "many",
+  }
+end
+
+local SERVING <const> = { "tpot", "ttft", "duration" }
+
+--- The intervals of measured / predicted values of a serving run. On a machine that nobody measured, the engine errs as
+--- on others, and so does the data sheet: the widest ends of both hold.
+---@param run table  as for intervals.served
+---@return table<string, number[]> intervals  tpot, ttft, duration; those that are known
+function intervals.of_serving(run)
+  local f = intervals.served(run)
+  local key = ("%s %s %s %s"):format(f.machine, f.model, f.numbers, f.load)
+  return known(key, function()
+    local found = {}
+    for _, figure in ipairs(SERVING) do
+      local own = intervals.of(figure, f)
+      local others = f.machine == "datasheet" and intervals.of(figure, setmetatable({ machine = "measured" }, {
+        __index = f }))
+      found[figure] = own and others and { math.min(own[1], others[1]), math.max(own[2], others[2]) } or own
+    end
+    return found
+  end)
+end
+
 return intervals

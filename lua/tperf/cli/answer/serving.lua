@@ -42,7 +42,10 @@ local DETAILS = {
   { "max_num_seqs", "most running requests" }, { "gpus", "GPUs" },
   { "throughput_per_gpu", "output tokens/s per GPU" }, { "cost.generated", "$ for 1M output tokens" },
   { "cost.total", "$ for 1M tokens, prompts too" }, { "energy_per_token", "energy of an output token", "J" },
-  { "interval.low", "tpot of nine tenths of runs, from", "s" }, { "interval.high", "to", "s" },
+  { "interval.low", "nine tenths of runs: tpot from", "s" }, { "interval.high", "tpot to", "s" },
+  { "intervals.ttft.low", "ttft from", "s" }, { "intervals.ttft.high", "ttft to", "s" },
+  { "intervals.throughput.low", "output tokens/s from" }, { "intervals.throughput.high", "output tokens/s to" },
+  { "intervals.duration.low", "duration from", "s" }, { "intervals.duration.high", "duration to", "s" },
 }
 
 -- What the engine took where the question says nothing: in tables and JSON; a row of CSV does not tell it apart.

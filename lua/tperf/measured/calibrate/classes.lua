@@ -89,9 +89,11 @@ function classes.observed(own, shared)
   return list
 end
 
--- The conditions of classes beside the software's.
-local NAMED <const> = { {}, { "model" }, { "scale" }, { "model", "scale" }, { "runs" }, { "numbers" }, { "kernels" },
+-- The conditions of classes, of training beside the software's, of serving beside the machine's.
+local TRAINED <const> = { {}, { "model" }, { "scale" }, { "model", "scale" }, { "runs" }, { "numbers" }, { "kernels" },
   { "trained" } }
+local SERVED <const> = { {}, { "model" }, { "load" }, { "model", "load" }, { "numbers" }, { "numbers", "load" } }
+local FIGURES <const> = { time = TRAINED, memory = TRAINED, tpot = SERVED, ttft = SERVED, duration = SERVED }
 
 local function states(features, names)
   for _, name in ipairs(names) do
@@ -139,13 +141,14 @@ local function finished(class)
 end
 
 --- The classes of runs: of every value of a feature, those with enough runs and sources.
----@param observed table[]  from classes.observed
+---@param observed table[]  from classes.observed, and of served.observed (served.lua)
 ---@return table[] classes  as kernels/intervals.yaml has them
 function classes.of(observed)
   local list, made = {}, {}
-  for _, figure in ipairs { "time", "memory" } do
-    for _, names in ipairs(NAMED) do
-      add_classes(list, observed, figure, table.move(names, 1, #names, 2, { "software" }))
+  for _, figure in ipairs { "time", "memory", "tpot", "ttft", "duration" } do
+    for _, names in ipairs(FIGURES[figure]) do
+      local first = FIGURES[figure] == TRAINED and "software" or "machine"
+      add_classes(list, observed, figure, table.move(names, 1, #names, 2, { first }))
     end
   end
   for _, class in ipairs(list) do made[#made + 1] = finished(class) end

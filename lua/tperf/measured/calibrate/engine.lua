@@ -37,7 +37,8 @@ local function times_of(sample, profile)
     for _, case in ipairs(part.reader.cases(part.rows, part.path, { software = profile }, function() end)) do
       local rate = case.metric == "throughput"
       if case.metric == "TPOT" or case.metric == "TTFT" or not read.positive(case.row.tpot_s) then
-        list[#list + 1] = { row = case.row, first = case.metric == "TTFT",
+        list[#list + 1] = { row = case.row, metric = case.metric, first = case.metric == "TTFT", model = case.model,
+          gpu = case.system, source = case.source,
           seconds = rate and 1 / case.predicted or case.predicted,
           measured = rate and 1 / case.measured or case.measured }
       end
@@ -46,8 +47,11 @@ local function times_of(sample, profile)
   return list
 end
 
--- The times of a sample by the values of each parameter, with the others at 0.
-local function tabulated(sample, base)
+--- The times of a sample by the values of each parameter, with the others at 0.
+---@param sample table[]  from engine.samples
+---@param base table      the profile
+---@return table[] cases  { row, metric, model, gpu, source, measured }, for engine.best and engine.seconds_at
+function engine.tabulated(sample, base)
   local zero = {}
   for _, p in ipairs(PARAMETERS) do zero[p.name] = 0 end
   local cases = times_of(sample, with(base, zero))
@@ -65,8 +69,8 @@ local function tabulated(sample, base)
   return cases
 end
 
--- Seconds of a case at the given parameter values.
-local function seconds_at(case, values)
+--- Seconds of a case at the given values of the parameters.
+function engine.seconds_at(case, values)
   local seconds = case.seconds
   for _, p in ipairs(PARAMETERS) do
     local value, k = values[p.name], 1
@@ -77,17 +81,17 @@ local function seconds_at(case, values)
   return seconds
 end
 
--- The values that best fit the cases with keep(row number of the case).
-local function best(cases, keep)
+--- The values of the parameters that best fit the cases with keep(case).
+function engine.best(cases, keep)
   local parameters = {}
   for i, p in ipairs(PARAMETERS) do
     parameters[i] = { name = p.name, low = p.at[2] * NEAR_NOTHING / 10, high = p.high, start = p.at[2] / 2 }
   end
-  local kept = lists.where(cases, function(case) return keep(case.number) end)
+  local kept = lists.where(cases, keep)
   return descent.minimise(parameters, function(values)
     local residuals = {}
     for i, case in ipairs(kept) do
-      residuals[i] = math.log(math.max(seconds_at(case, values), 1e-9) / case.measured)
+      residuals[i] = math.log(math.max(engine.seconds_at(case, values), 1e-9) / case.measured)
     end
     return residuals
   end)
@@ -110,10 +114,10 @@ end
 local function held_out(cases)
   local ratios = {}
   for third = 0, 2 do
-    local values = best(cases, function(n) return fit.third(n) ~= third end)
+    local values = engine.best(cases, function(case) return fit.third(case.number) ~= third end)
     for _, case in ipairs(cases) do
       if fit.third(case.number) == third and not case.first then
-        ratios[#ratios + 1] = seconds_at(case, values) / case.measured
+        ratios[#ratios + 1] = engine.seconds_at(case, values) / case.measured
       end
     end
   end
@@ -136,7 +140,7 @@ end
 ---   fitted },
 ---   errors of TPOT or, for rows without it, of the whole time
 function engine.fit(base, sample)
-  local cases = tabulated(sample, base)
+  local cases = engine.tabulated(sample, base)
   local rows = number_rows(cases)
   local fewest = FEWEST * #PARAMETERS
   if rows < fewest then
@@ -145,7 +149,7 @@ function engine.fit(base, sample)
   local ratios = held_out(cases)
   local held = fit.errors(ratios)
   held.spread = fit.spread { ratios }
-  local values = rounded(best(cases, function() return true end))
+  local values = rounded(engine.best(cases, function() return true end))
   local fitted = {}
   for _, case in ipairs(times_of(sample, with(base, values))) do
     if not case.first then fitted[#fitted + 1] = case.seconds / case.measured end

@@ -2,6 +2,7 @@
 local cases = require "tperf.measured.serving.cases"
 local conditions = require "tperf.measured.serving.conditions"
 local engines = require "tperf.measured.serving.engines"
+local lists = require "tperf.base.lists"
 local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local read = require "tperf.measured.read"
 local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
@@ -78,6 +79,12 @@ local function known_of(rows, options)
     return model(about.model), peaks[about.products or "fp8"] or peaks.bf16
   end)
   return { copies = copies, of = of, cached = cached }
+end
+
+--- The rows that are not left out for what they state.
+function closed.kept(rows, options)
+  local known = known_of(rows, options)
+  return lists.where(rows, function(row) return not refusal(row, known) end)
 end
 
 --- Each row is a separate closed loop.

@@ -2,6 +2,7 @@
 --- configuration is fully stated.
 local cases = require "tperf.measured.serving.cases"
 local engines = require "tperf.measured.serving.engines"
+local lists = require "tperf.base.lists"
 local read = require "tperf.measured.read"
 
 local static = {
@@ -58,6 +59,9 @@ local function question_of(row, options)
     host = engines.behind_front_end(software, tp > 1), keep = "requests",
     rules = options.rules }
 end
+
+--- The rows that are not left out for what they state.
+function static.kept(rows) return lists.where(rows, function(row) return not refusal(row) end) end
 
 --- Consecutive rows of one configuration are metrics of one simulation, which is kept.
 function static.cases(rows, _, options, tell)

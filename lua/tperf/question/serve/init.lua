@@ -2,6 +2,7 @@
 local bill = require "tperf.question.serve.bill"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
+local intervals = require "tperf.describe.intervals"
 local load = require "tperf.question.serve.load"
 local placement = require "tperf.question.placement"
 local pool = require "tperf.question.serve.pool"
@@ -97,8 +98,10 @@ local serve = {}
 ---@field cost? { generated: number, total: number } dollars per million output tokens, and per million of prompts and
 ---  outputs: all GPUs, from the first arrival to the last token; needs gpu_hour or a system with a price
 ---@field energy_per_token? number joules per output token: the power limit of all GPUs while they are in a step
----@field interval? { low: number, high: number } seconds: the mean TPOT in 90 % of the engine's runs, from the held-out
----  errors of its fit; like training's interval
+---@field intervals? table of engines with a profile: `tpot`, `ttft` (means, seconds), and of closed loops and of loads
+---  beyond what is served, `duration` (seconds) and `throughput` (tokens/s): { low, high } each, in which 90 % of
+---  comparable runs lie
+---@field interval? { low: number, high: number } intervals.tpot
 ---@field warnings? string[] what the figures do not hold for: a run without a steady state, what drafts are assumed to
 ---  cost, what of the question no run of the engine resembled
 ---@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer =
@@ -192,6 +195,23 @@ local function full_context(engine)
   return { tokens = longest, requests = engine.num_blocks / one }
 end
 
+-- The ends of a figure's interval; nil: nothing comparable was measured.
+local function around(value, part) return value and part and { low = value * part[1], high = value * part[2] } end
+
+-- Adds what nine tenths of comparable runs have. With arrivals at a rate that the engine keeps up with, the load alone
+-- decides how many tokens come in how much time.
+local function add_intervals(r, o, decode)
+  local held = decode.held
+  local parts = intervals.of_serving { model = held.model, system = held.system,
+    weights = held.weights, requests = r.concurrency / decode.o.replicas }
+  local all = { tpot = around(r.tpot and r.tpot.mean, parts.tpot), ttft = around(r.ttft and r.ttft.mean, parts.ttft) }
+  if parts.duration and (r.saturated or o.load and o.load.concurrency) then
+    all.duration = around(r.duration, parts.duration)
+    all.throughput = { low = r.throughput / parts.duration[2], high = r.throughput / parts.duration[1] }
+  end
+  r.intervals, r.interval = next(all) and all or nil, all.tpot
+end
+
 -- As serve.run. kept: what a prepared question keeps.
 local function ask(given, kept)
   local o = check.record("tperf.serve", given, schema())
@@ -216,8 +236,7 @@ local function ask(given, kept)
   local held = decode.held
   r.defaults = held and next(decode.o.taken) and decode.o.taken or nil
   if held then placement.tell(r, held.placed, held.strategy) end
-  local spread = held and held.profile.spread
-  if spread and r.tpot then r.interval = { low = r.tpot.mean * spread[1], high = r.tpot.mean * spread[2] } end
+  if held and held.profile.spread and r.e2e then add_intervals(r, o, decode) end
   r.warnings = warnings.of(r, decode, prefill, steadiness)
   r.unsettled = nil
   return r

@@ -95,7 +95,8 @@ end
 ---@param p table  of priced.problem
 ---@param o table  checked arguments of tperf.serve, with the fields that tperf.question.serve.ranks sets
 ---@return table steps
----@return table held  token = bytes of a cached token on a GPU, memory, system, model, rules, the engine's profile
+---@return table held  token = bytes of a cached token on a GPU, memory, system, model, rules, weights = their dtype or
+---  "stored", in parts of their own; the engine's profile
 function priced.steps(p, o)
   local profile, engine = p.profile, o.engine
   o.taken = engines.fill(engine, profile, p.system, o.rank_gpus)
@@ -124,7 +125,7 @@ function priced.steps(p, o)
     separate = scheduler.separate, stages = o.pp, send = send, send_token = send_token,
     launch = profile.host * t.more.launches, eager_prefills = not graphs }
   return t, { token = held.token, memory = held, system = p.system, model = p.model, rules = p.rules,
-    profile = profile, placed = p.placed, strategy = p.strategy }
+    weights = p.weights and "stored" or o.weight_dtype, profile = profile, placed = p.placed, strategy = p.strategy }
 end
 
 return priced
