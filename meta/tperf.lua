@@ -1968,7 +1968,8 @@ function tperf_model:flops_per_token(options) end
 ---@field throughput_per_gpu? number output tokens a second
 ---@field cost? { generated: number, total: number } dollars per million output tokens, and per million of prompts and outputs: all GPUs, from the first arrival to the last token; needs gpu_hour or a system with a price
 ---@field energy_per_token? number joules per output token: the power limit of all GPUs while they are in a step
----@field interval? { low: number, high: number } seconds: the mean TPOT in 90 % of the engine's runs, from the held-out errors of its fit; like training's interval
+---@field intervals? table of engines with a profile: `tpot`, `ttft` (means, seconds), and of closed loops and of loads beyond what is served, `duration` (seconds) and `throughput` (tokens/s): { low, high } each, in which 90 % of comparable runs lie
+---@field interval? { low: number, high: number } intervals.tpot
 ---@field warnings? string[] what the figures do not hold for: a run without a steady state, what drafts are assumed to cost, what of the question no run of the engine resembled
 ---@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer = { latency, per_token } in seconds, matched = the ratio of the utilizations: by how much the prefill pool's number of engines would have to grow for both to be equally busy
 ---@field requests? tperf.served_request[] with keep

@@ -27,7 +27,7 @@ local step_columns = {
   { key = "free_blocks", wide = 2 },
 }
 
--- The figures of a result besides its latencies, in order: { name, title, unit }.
+-- The figures of a result besides its latencies, in order: { name, title, unit, range = it has a low and a high }.
 local DETAILS = {
   { "throughput", "output tokens/s" }, { "requests_per_second", "requests/s" }, { "goodput", "good requests/s" },
   { "attainment", "part of requests that are good" }, { "utilization", "part of the time in steps" },
@@ -42,10 +42,10 @@ local DETAILS = {
   { "max_num_seqs", "most running requests" }, { "gpus", "GPUs" },
   { "throughput_per_gpu", "output tokens/s per GPU" }, { "cost.generated", "$ for 1M output tokens" },
   { "cost.total", "$ for 1M tokens, prompts too" }, { "energy_per_token", "energy of an output token", "J" },
-  { "interval.low", "nine tenths of runs: tpot from", "s" }, { "interval.high", "tpot to", "s" },
-  { "intervals.ttft.low", "ttft from", "s" }, { "intervals.ttft.high", "ttft to", "s" },
-  { "intervals.throughput.low", "output tokens/s from" }, { "intervals.throughput.high", "output tokens/s to" },
-  { "intervals.duration.low", "duration from", "s" }, { "intervals.duration.high", "duration to", "s" },
+  { "interval", "tpot of nine tenths of runs", "s", range = true },
+  { "intervals.ttft", "their ttft", "s", range = true },
+  { "intervals.throughput", "their output tokens/s", range = true },
+  { "intervals.duration", "their duration", "s", range = true },
 }
 
 -- What the engine took where the question says nothing: in tables and JSON; a row of CSV does not tell it apart.
@@ -56,9 +56,15 @@ local DEFAULTS = {
   { "defaults.memory_utilization", "default: part of the memory" },
 }
 
+local DIGITS <const> = 3 -- of the ends of a range
+
 local detail_columns = {
   { key = "item" },
-  { title = "value", align = "right", key = function(row) return format.number(row.value, row.unit) end },
+  { title = "value", align = "right", key = function(row)
+    if type(row.value) ~= "table" then return format.number(row.value, row.unit) end
+    local low, high = row.value.low, row.value.high
+    return ("%s to %s"):format(format.number(low, row.unit, DIGITS), format.number(high, row.unit, DIGITS))
+  end },
 }
 
 --- One row per latency of a result, and the columns.
@@ -113,9 +119,11 @@ end
 function answer.flat(r)
   local row, columns = {}, {}
   for _, detail in ipairs(DETAILS) do
-    local key = detail[1]:gsub("%.", "_")
-    row[key] = at(r, detail[1])
-    columns[#columns + 1] = { key = key }
+    for _, path in ipairs(detail.range and { detail[1] .. ".low", detail[1] .. ".high" } or { detail[1] }) do
+      local key = path:gsub("%.", "_")
+      row[key] = at(r, path)
+      columns[#columns + 1] = { key = key }
+    end
   end
   for _, name in ipairs { "ttft", "tpot", "e2e" } do
     for _, figure in ipairs { "mean", "p50", "p90", "p99" } do
