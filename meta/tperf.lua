@@ -78,7 +78,7 @@
 ---@field placement? "stack"|"best" Stack: in the engine's order of ranks (default); best: the fastest. Rules without `ranks_in_order` try every placement.
 ---@field rank_order? string neighbours first (default tp-cp-pp-dp, or the engine's)
 ---@field sequence_parallel? boolean tp also shards the residual stream of prompts by tokens
----@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table Of layers: fp8-block, mxfp8 (default: the checkpoint's). A recipe's name or a table, as for tperf.train; scales are counted.
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|"int8"|table Of layers: fp8-block, mxfp8 (default: the checkpoint's). A recipe's name or a table, as for tperf.train; scales are counted.
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the stored weights (default: likewise)
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the KV cache (default bf16)
 ---@field state_dtype? "fp32"|"bf16"|"fp16" dtype of recurrent layers' states (default: the model's or engine's)
@@ -1113,7 +1113,7 @@
 ---@field sequence_parallel? boolean|boolean[] yes or no
 ---@field fast? table GPUs of each axis in one fast domain. { tp =, dp =, pp = }, in place of the order of ranks; axes that are left open are placed as is fastest.
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" flash (default), unfused, recompute or summa
----@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table Of matrix products: bf16 (default), fp8-block, mxfp8 ... A recipe's name or a table (docs/model.md, section 1.10).
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|"int8"|table Of matrix products: bf16 (default), fp8-block, mxfp8 ... A recipe's name or a table (docs/model.md, section 1.10).
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" adam (default), adamw, adam_8bit, adafactor, lion, muon, sgd ...
 ---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the weights in memory (the software's, or bf16)
 ---@field gradients? "fp32"|"bf16"|"fp16" dtype of the gradients in memory (the software's, or fp32)
@@ -1129,6 +1129,7 @@
 ---@field data_overlap? boolean false: exchanges with replicas do not overlap with passes
 ---@field recompute? "none"|"selective"|"full"|("none"|"selective"|"full")[] None, selective or full. With unfused attention a search tries all three.
 ---@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] Of selective recomputation: core_attn, mlp, moe, moe_act, layernorm ... See docs/memory.md.
+---@field recompute_keep? "input"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"mlp_act"|"expert_fc1"|"moe_act"|("input"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"mlp_act"|"expert_fc1"|"moe_act")[] Of selective recomputation: tensors that alone are kept: core_attn ... Tensors that a compiled layer keeps, by the module that reads them, or input, its own alone; docs/memory.md has MaxText's names.
 ---@field recompute_method? "uniform"|"block"|"every" Of full recomputation: uniform (default), block or every. uniform: each group of recompute_num_layers layers keeps one input; block: the first so many layers of each chunk; every: every so many (docs/memory.md).
 ---@field recompute_num_layers? integer layers recomputed as one (uniform), of each chunk (block), apart (every)
 ---@field recompute_layers? integer older name of recompute_num_layers, under uniform
@@ -1184,7 +1185,7 @@
 ---@field placement? "stack"|"best" Stack: in the engine's order of ranks (default); best: the fastest. Rules without `ranks_in_order` try every placement.
 ---@field rank_order? string neighbours first (default tp-cp-pp-dp, or the engine's)
 ---@field sequence_parallel? boolean tp also shards the residual stream of prompts by tokens
----@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table Of layers: fp8-block, mxfp8 (default: the checkpoint's). A recipe's name or a table, as for tperf.train; scales are counted.
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|"int8"|table Of layers: fp8-block, mxfp8 (default: the checkpoint's). A recipe's name or a table, as for tperf.train; scales are counted.
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the stored weights (default: likewise)
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the KV cache (default bf16)
 ---@field state_dtype? "fp32"|"bf16"|"fp16" dtype of recurrent layers' states (default: the model's or engine's)
@@ -1238,7 +1239,7 @@
 ---@field router? "round_robin"|"least_loaded"|"prefix" Round_robin (default), least_loaded or prefix. prefix: the longest cached prefix.
 ---@field placement? "stack"|"best" Stack: in the engine's order of ranks (default); best: the fastest. Rules without `ranks_in_order` try every placement.
 ---@field rank_order? string neighbours first (default tp-cp-pp-dp, or the engine's)
----@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table Of layers: fp8-block, mxfp8 (default: the checkpoint's). A recipe's name or a table, as for tperf.train; scales are counted.
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|"int8"|table Of layers: fp8-block, mxfp8 (default: the checkpoint's). A recipe's name or a table, as for tperf.train; scales are counted.
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the stored weights (default: likewise)
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the KV cache (default bf16)
 ---@field state_dtype? "fp32"|"bf16"|"fp16" dtype of recurrent layers' states (default: the model's or engine's)
@@ -1570,7 +1571,7 @@
 ---@field sequence_parallel? boolean yes or no
 ---@field fast? table GPUs of each axis in one fast domain. { tp =, dp =, pp = }, in place of the order of ranks; axes that are left open are placed as is fastest.
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" flash (default), unfused, recompute or summa
----@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table Of matrix products: bf16 (default), fp8-block, mxfp8 ... A recipe's name or a table (docs/model.md, section 1.10).
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|"int8"|table Of matrix products: bf16 (default), fp8-block, mxfp8 ... A recipe's name or a table (docs/model.md, section 1.10).
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" adam (default), adamw, adam_8bit, adafactor, lion, muon, sgd ...
 ---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the weights in memory (the software's, or bf16)
 ---@field gradients? "fp32"|"bf16"|"fp16" dtype of the gradients in memory (the software's, or fp32)
@@ -1586,6 +1587,7 @@
 ---@field data_overlap? boolean false: exchanges with replicas do not overlap with passes
 ---@field recompute? "none"|"selective"|"full" None, selective or full. With unfused attention a search tries all three.
 ---@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] Of selective recomputation: core_attn, mlp, moe, moe_act, layernorm ... See docs/memory.md.
+---@field recompute_keep? "input"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"mlp_act"|"expert_fc1"|"moe_act"|("input"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"mlp_act"|"expert_fc1"|"moe_act")[] Of selective recomputation: tensors that alone are kept: core_attn ... Tensors that a compiled layer keeps, by the module that reads them, or input, its own alone; docs/memory.md has MaxText's names.
 ---@field recompute_method? "uniform"|"block"|"every" Of full recomputation: uniform (default), block or every. uniform: each group of recompute_num_layers layers keeps one input; block: the first so many layers of each chunk; every: every so many (docs/memory.md).
 ---@field recompute_num_layers? integer layers recomputed as one (uniform), of each chunk (block), apart (every)
 ---@field recompute_layers? integer older name of recompute_num_layers, under uniform
@@ -1764,6 +1766,7 @@ function tperf_Report:save(path) end
 ---@field bucket_size? number parameters of a bucket, if given
 ---@field recompute "none"|"selective"|"full"
 ---@field recompute_modules? string[] of selective recomputation
+---@field recompute_keep? string[] of selective recomputation: tensors that are kept, with the layer's input
 ---@field recompute_method? "uniform"|"block"|"every" of full recomputation
 ---@field recompute_num_layers? integer
 ---@field host_memory? number with offloading: bytes of the fullest GPU that its host's memory holds

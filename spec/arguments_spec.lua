@@ -24,6 +24,7 @@ local VALUES <const> = {
   cp_kind = { "ring", strategy = "context", cp = 2, gpus = 32 }, etp = { 2, tp = 2, gpus = 32 }, shard = { 4 },
   panels = { 8, tp1 = 2, tp2 = 2 }, fast = { { dp = 4 } }, schedule = { "zb1p" },
   virtual_stages = { 3, schedule = "interleaved_1f1b" }, recompute_modules = { "mlp", recompute = "selective" },
+  recompute_keep = { "core_attn", recompute = "selective" },
   recompute_method = { "block", recompute = "full", recompute_num_layers = 4 },
   recompute_num_layers = { 3, recompute = "full" }, recompute_layers = { 3, recompute = "full" },
   offload_modules = { "core_attn" }, offload_layers = { 2 }, offload_optimizer = { 0.5 },

@@ -34,7 +34,8 @@ describe("ops on a line", function()
   local SIZES <const> = { { 1, 1, 1, 0 }, { 8, 1, 8, 0 }, { 4, 2, 4, 0 } }
   local VARIANTS <const> = {
     { recompute = "none" }, { recompute = "full" }, { recompute = "full", sequence_parallel = false },
-    { recompute = "selective", recompute_modules = "layernorm" }, { recompute = "none", loss = "pytorch" },
+    { recompute = "selective", recompute_modules = "layernorm" },
+    { recompute = "selective", recompute_modules = "but:input:core_attn" }, { recompute = "none", loss = "pytorch" },
     { recompute = "selective", recompute_modules = "op" }, { recompute = "none", seq = 1000 },
     { recompute = "none", cuda_graphs = "layer" }, { recompute = "none", offload_modules = "attn_norm" },
     { recompute = "none", mode = "prefill", seq = 512 },

@@ -103,7 +103,9 @@ describe("a workload of cached blocks", function()
   local SIZES <const> = { { 4, 1, 8, 0 }, { 8, 1, 8, 0 }, { 8, 8, 4, 0 } } -- the second twice as often: as many tokens
   local VARIANTS <const> = {
     { recompute = "none" }, { recompute = "full" }, { recompute = "full", sequence_parallel = false },
-    { recompute = "selective", recompute_modules = "layernorm+moe" }, { recompute = "none", loss = "pytorch" },
+    { recompute = "selective", recompute_modules = "layernorm+moe" },
+    { recompute = "selective", recompute_modules = "but:input:core_attn:moe_act" },
+    { recompute = "none", loss = "pytorch" },
     { recompute = "none", overlap_shared_experts = true }, { recompute = "full", cuda_graphs = "attn+moe_router" },
     { recompute = "none", cuda_graphs = "layer" }, { recompute = "none", offload_modules = "attn_norm" },
     { recompute = "none", mode = "prefill", seq = 512 },

@@ -87,6 +87,7 @@ typedef enum tperf_module {
     TPERF_MODULE_ATTN_PROJ,
     TPERF_MODULE_EXPERT_FC1,
     TPERF_MODULE_MOE_ROUTER,
+    TPERF_MODULE_MLP_ACT,
     TPERF_MODULE_COUNT
 } tperf_module;
 

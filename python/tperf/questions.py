@@ -149,6 +149,7 @@ def search(
     prune=None,
     rank_order=None,
     recompute=None,
+    recompute_keep=None,
     recompute_layers=None,
     recompute_method=None,
     recompute_modules=None,
@@ -256,6 +257,9 @@ def search(
     rank_order: neighbours first: tp-cp-ep-dp-pp (the software's). An axis of the strategy that is not in it
         lies beside the one before it.
     recompute: none, selective or full. With unfused attention a search tries all three.
+    recompute_keep: of selective recomputation: tensors that alone are kept: core_attn .... Tensors that a
+        compiled layer keeps, by the module that reads them, or input, its own alone; docs/memory.md has
+        MaxText's names.
     recompute_layers: older name of recompute_num_layers, under uniform
     recompute_method: of full recomputation: uniform (default), block or every. uniform: each group of
         recompute_num_layers layers keeps one input; block: the first so many layers of each chunk; every:
@@ -472,6 +476,7 @@ def train(
     precision=None,
     rank_order=None,
     recompute=None,
+    recompute_keep=None,
     recompute_layers=None,
     recompute_method=None,
     recompute_modules=None,
@@ -572,6 +577,9 @@ def train(
     rank_order: neighbours first: tp-cp-ep-dp-pp (the software's). An axis of the strategy that is not in it
         lies beside the one before it.
     recompute: none, selective or full. With unfused attention a search tries all three.
+    recompute_keep: of selective recomputation: tensors that alone are kept: core_attn .... Tensors that a
+        compiled layer keeps, by the module that reads them, or input, its own alone; docs/memory.md has
+        MaxText's names.
     recompute_layers: older name of recompute_num_layers, under uniform
     recompute_method: of full recomputation: uniform (default), block or every. uniform: each group of
         recompute_num_layers layers keeps one input; block: the first so many layers of each chunk; every:

@@ -9,7 +9,7 @@
 const char *const tperf_module_names[TPERF_MODULE_COUNT] = {
     "core_attn", "moe_act",        "layernorm",  "mla_up_proj", "mlp",
     "moe",       "shared_experts", "attn_norm",  "mlp_norm",    "qkv_linear",
-    "attn_proj", "expert_fc1",     "moe_router",
+    "attn_proj", "expert_fc1",     "moe_router", "mlp_act",
 };
 
 tperf_op tperf_op_new(const char *name, tperf_dtype dtype) {

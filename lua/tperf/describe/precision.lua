@@ -16,6 +16,8 @@
 --                    2509.25149, section 4; Transformer Engine's NVFP4BlockScaling)
 --   fp8-tensorwise, fp8-rowwise   torchao's Float8Linear: inputs are kept in 16 bits and quantised again in the
 --                    backward pass, weights are quantised in every pass (torchao.float8)
+--   int8             8-bit integers with a scale for each row and column, made anew for each product, also of gradients
+--                    (AQT, MaxText's quantization = int8)
 --
 -- Two copies of a tensor are needed if the matrix units read it from both sides: by rows for Y = X W, by columns
 -- for the gradients. FP8 tensor cores of Hopper and Ada need a contiguous inner dimension (cuBLAS, only "TN"), so a
@@ -30,7 +32,7 @@ local roots = require "tperf.base.roots"
 
 local precision = {}
 
-local BYTES <const> = { bf16 = 2, fp16 = 2, fp8 = 1, fp4 = 0.5 }
+local BYTES <const> = { bf16 = 2, fp16 = 2, fp8 = 1, int8 = 1, fp4 = 0.5 }
 
 -- Generations whose matrix units support block scales.
 local SCALING <const> = { Blackwell = true, ["Blackwell Ultra"] = true, ["CDNA 4"] = true }
@@ -63,11 +65,13 @@ local RECIPES <const> = {
     cached = false, turned = true },
   ["fp8-rowwise"] = { dtype = "fp8", row_multiple = 16, padding = "sort", own_columns = true, column_scales = true,
     inputs = "bf16", cached = false, tensor_gather = "bf16" },
+  int8 = { dtype = "int8", row_multiple = 16, own_columns = true, column_scales = true, inputs = "bf16", cached = false,
+    tensor_gather = "bf16" },
 }
 
 --- The recipes, in display order.
 precision.names = { "bf16", "fp16", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise",
-  "fp8-rowwise" }
+  "fp8-rowwise", "int8" }
 
 local NARROW <const> = { "narrow", "bf16" }
 local layers = check.integer { min = 0, max = 1 << 16, default = 0 }

@@ -222,7 +222,8 @@ function arguments.of_configuration(c, given, s)
   for name, value in pairs(objects_of[c] or {}) do merged[name] = value end
   add_placement(merged, c, given)
   if given.recompute ~= nil then -- these belong to the granularity
-    merged.recompute_modules, merged.recompute_method, merged.recompute_num_layers = nil, nil, nil
+    merged.recompute_modules, merged.recompute_keep = nil, nil
+    merged.recompute_method, merged.recompute_num_layers = nil, nil
   end
   for name, value in pairs(given) do merged[name] = value end
   merged.configuration = nil

@@ -80,6 +80,7 @@ local configuration = {}
 ---@field bucket_size? number parameters of a bucket, if given
 ---@field recompute "none"|"selective"|"full"
 ---@field recompute_modules? string[] of selective recomputation
+---@field recompute_keep? string[] of selective recomputation: tensors that are kept, with the layer's input
 ---@field recompute_method? "uniform"|"block"|"every" of full recomputation
 ---@field recompute_num_layers? integer
 ---@field host_memory? number with offloading: bytes of the fullest GPU that its host's memory holds

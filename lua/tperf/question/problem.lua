@@ -109,7 +109,7 @@ end
 -- keeps: if the layers keep none, it is "none", unless its modules are named. Custom blocks may differ.
 local function recomputations_of(o, free, described, set)
   local asked, list, seen = as_list(o.recompute) or free.recompute, {}, {}
-  local selects = described.architecture or o.recompute_modules
+  local selects = described.architecture or o.recompute_modules or o.recompute_keep
     or set.layers_from_description and o.attention == "unfused"
   for _, recompute in ipairs(asked) do
     local is = recompute == "selective" and not selects and "none" or recompute
@@ -150,6 +150,7 @@ local function belongs(m, module) return counted.belongs(m, module) end
 -- before only in sequence_parallel.
 local function variants_of(o, free, described, set, strategies)
   local list, modules = {}, recomputation.text(o.recompute_modules, described, belongs)
+  if o.recompute_keep then modules = recomputation.kept_text(o.recompute_keep, described, belongs) end
   local offloaded, graphed = offload.text(o.offload_modules, described, belongs), graphs.text(o.cuda_graphs, described)
   local parallel = o.sequence_parallel == nil and { true } or as_list(o.sequence_parallel)
   for _, recompute in ipairs(recomputations_of(o, free, described, set)) do

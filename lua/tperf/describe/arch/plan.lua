@@ -17,7 +17,7 @@ local plan = {}
 
 -- Under full recomputation a layer keeps only its input and runs again before its backward pass (arXiv 2205.05198,
 -- section 5; 2 s b h in table 2); under selective recomputation only its modules do (recompute.lua).
-local function recomputable(original, opens, before)
+local function recomputable(original, opens, closes, before)
   local one = block(original.name, function(m, p)
     local ops
     if m.architecture then
@@ -27,7 +27,7 @@ local function recomputable(original, opens, before)
     end
     if opens and m.architecture then p.input = recompute.input(m, p, ops) end
     if p.tuning and not p.referring then ops = tuned.ops(ops, p, original.name, nil, before(m, p)) end
-    if p.recompute ~= "none" then recompute.mark(m, p, ops, opens) end
+    if p.recompute ~= "none" then recompute.mark(m, p, ops, opens, closes) end
     if p.cuda_graphs then graphs.mark(p, ops, original.name) end
     return (p.offload or p.offload_modules) and offload.mark(p, ops) or ops
   end)
@@ -38,7 +38,7 @@ end
 local function layer_of(blocks)
   local list = {}
   for i, one in ipairs(blocks) do
-    list[i] = recomputable(one, i == 1, function(m, p) -- builders of the preceding blocks
+    list[i] = recomputable(one, i == 1, i == #blocks, function(m, p) -- builders of the preceding blocks
       local before = {}
       for k = 1, i - 1 do
         local earlier = blocks[k]

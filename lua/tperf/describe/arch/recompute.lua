@@ -41,11 +41,22 @@ for i, module in ipairs(MODULES) do recompute.modules[i], known[module.name] = m
 recompute.modules[#recompute.modules + 1] = OPERATORS
 recompute.operators = OPERATORS
 
+--- Tensors of a layer that JAX's stacks keep by name (jax.checkpoint_policies' names; MaxText's remat_policy = custom),
+-- each called after the module whose input it is: qkv_linear, the normed stream; core_attn, queries, keys and values;
+-- attn_proj, attention's result; mlp_norm, the stream between the sublayers; mlp_act, moe_act, an activation's inputs;
+-- expert_fc1, the rows of experts. A layer's own input is kept anyway.
+recompute.tensors = { "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "mlp_act", "expert_fc1", "moe_act" }
+
 recompute.granularities = { "none", "selective", "full" }
 
 --- How full recomputation picks layers (Megatron-Core's recompute_method, torchtitan's selective option N): all, in
 --- groups that keep one input; the first N of each chunk of layers; every N-th layer.
 recompute.methods = { "uniform", "block", "every" }
+
+-- What may be asked for: none but the layer's input, too.
+local INPUT <const> = "input"
+local TENSORS <const> = { INPUT, table.unpack(recompute.tensors) }
+recompute.kept = TENSORS
 
 local some_layers = check.integer { min = 1, max = 1 << 16, optional = true }
 
@@ -57,6 +68,11 @@ recompute.arguments = {
   { name = "recompute_modules", group = "memory", open = true, described = true,
     check = check.one_or_list(check.choice { recompute.modules }),
     doc = "of selective recomputation: core_attn, mlp, moe, moe_act, layernorm ...", more = "See docs/memory.md." },
+  { name = "recompute_keep", group = "memory", open = true, described = true,
+    check = check.one_or_list(check.choice { TENSORS }),
+    doc = "of selective recomputation: tensors that alone are kept: core_attn ...",
+    more = "Tensors that a compiled layer keeps, by the module that reads them, or input, its own alone; "
+      .. "docs/memory.md has MaxText's names." },
   { name = "recompute_method", group = "memory", open = true, described = true,
     check = check.choice { recompute.methods, optional = true },
     doc = "of full recomputation: uniform (default), block or every",
@@ -77,11 +93,16 @@ end
 
 -- Returns a message if the arguments contradict each other.
 local function contradiction(o, asked)
-  if has_value(o.recompute_modules, OPERATORS) and type(o.recompute_modules) == "table" and o.recompute_modules[2] then
+  local modules = o.recompute_modules
+  if type(modules) == "table" and modules[2] and has_value(modules, OPERATORS) then
     return "'recompute_modules': op applies to the whole layer and cannot be combined with other names"
   end
-  if o.recompute_modules and not has_value(asked, "selective") then
-    return ("'recompute_modules' needs recompute = \"selective\", got %s"):format(check.show(asked))
+  local list = modules and "recompute_modules" or o.recompute_keep and "recompute_keep"
+  if list and not has_value(asked, "selective") then
+    return ("'%s' needs recompute = \"selective\", got %s"):format(list, check.show(asked))
+  end
+  if modules and o.recompute_keep then
+    return "'recompute_modules' says what runs again, 'recompute_keep' what does not: give one of them"
   end
   local layers = o.recompute_method and "recompute_method" or o.recompute_num_layers and "recompute_num_layers"
   if layers and asked ~= nil and not has_value(asked, "full") then
@@ -105,7 +126,7 @@ end
 ---@param given table  the arguments as given
 function recompute.fill(what, o, given)
   local asked = o.recompute
-  if given.recompute == nil and o.recompute_modules then
+  if given.recompute == nil and (o.recompute_modules or o.recompute_keep) then
     asked = "selective"
   elseif given.recompute == nil and asked and (o.recompute_method or o.recompute_num_layers) then
     asked = "full"
@@ -122,6 +143,8 @@ function recompute.picked(o)
   if o.recompute_method == "every" then return { every = o.recompute_num_layers } end
 end
 
+local BUT <const> = "but:" -- begins a text of kept tensors
+
 --- The names in a text of modules.
 function recompute.names(text)
   local list = {}
@@ -135,8 +158,10 @@ end
 ---@param o table        checked arguments
 function recompute.describe(c, variant, o)
   c.recompute = variant.recompute
-  if variant.recompute_modules then
-    c.recompute_modules = recompute.names(variant.recompute_modules)
+  local text = variant.recompute_modules
+  if text then
+    local kept = text:match("^" .. BUT .. "(.*)")
+    c[kept and "recompute_keep" or "recompute_modules"] = recompute.names(kept and kept:gsub(":", "+") or text)
   elseif variant.recompute == "full" then
     c.recompute_method, c.recompute_num_layers = o.recompute_method, o.recompute_num_layers
   end
@@ -148,6 +173,7 @@ end
 function recompute.words(c)
   local words = { c.recompute or "none" }
   if type(c.recompute_modules) == "table" then words[2] = table.concat(c.recompute_modules, "+") end
+  if type(c.recompute_keep) == "table" then words[#words + 1] = "all but " .. table.concat(c.recompute_keep, "+") end
   words[#words + 1] = c.recompute_method
   local n = c.recompute_num_layers
   if n then words[#words + 1] = ("%d layer%s"):format(n, n == 1 and "" or "s") end
@@ -192,6 +218,31 @@ function recompute.text(asked, model, belongs)
     if set[name] then list[#list + 1] = name end
   end
   return table.concat(list, "+")
+end
+
+-- What a model lacks of a tensor's module.
+local TENSOR_LACKS <const> = {
+  core_attn = known.core_attn.lacks, qkv_linear = known.core_attn.lacks, attn_proj = known.core_attn.lacks,
+  mlp_act = known.mlp.lacks, expert_fc1 = known.moe.lacks, moe_act = known.moe_act.lacks,
+}
+
+--- The tensors that a layer keeps, with its input, as one text in place of that of modules.
+---@param asked string|string[]
+---@param model table
+---@param belongs function  of recompute.check_known
+---@return string
+function recompute.kept_text(asked, model, belongs)
+  local set, list = {}, { INPUT }
+  for _, name in ipairs(type(asked) == "table" and asked or { asked }) do
+    if name ~= INPUT then recompute.check_known("recompute_keep", model, name, belongs) end
+    local lacks = not model.architecture and TENSOR_LACKS[name] and TENSOR_LACKS[name](model)
+    if lacks then refusal.raise("'recompute_keep' has %s, but model '%s' has %s", name, model.name, lacks) end
+    set[name] = true
+  end
+  for _, name in ipairs(recompute.tensors) do
+    if set[name] then list[#list + 1] = name end
+  end
+  return BUT .. table.concat(list, ":")
 end
 
 --- Whether a share runs a module again.
@@ -279,6 +330,34 @@ local function run_operators(m, p, ops, opens)
   end
 end
 
+-- Whether an op's input is among the kept tensors.
+local function reads_kept(p, one)
+  for name in p.recompute_modules:sub(#BUT + 1):gmatch "[^:]+" do
+    if name ~= INPUT and one:belongs(name) then return true end
+  end
+  return false
+end
+
+-- Whether an op takes its input from the op before it, for its gradients.
+local function needs_input(counts) return counts.saved_bytes > 0 end
+
+-- A compiler runs again what makes a tensor that a gradient reads, unless that is kept, and nothing else: a layer's
+-- last product, whose result is only added to the stream, does not run again (JAX drops it as dead code: dce_jaxpr).
+-- needed: whether anything reads the block's output again. Ops are taken for a chain; a product that has its input from
+-- elsewhere (shared experts) asks nothing of the op before it.
+local function run_but_kept(p, ops, needed, input)
+  for i = #ops, 1, -1 do
+    local one, counts = ops[i], ops[i]:counts()
+    local kept = i == 1 and input or reads_kept(p, one) and one:input_bytes()
+    if needed then
+      one:recompute(kept or 0)
+    elseif not kept then
+      one:drop_input(1)
+    end
+    needed = not kept and (needed or needs_input(counts))
+  end
+end
+
 --- Bytes of a layer's input, which a layer that is recomputed keeps. A custom layer's stream is as wide as its group
 --- says; else as what its first op keeps, if that is a norm or a product; else as the model.
 ---@param ops table  of the layer's first block
@@ -291,9 +370,13 @@ function recompute.input(m, p, ops)
   return 2 * p:outer(width or m.hidden)
 end
 
---- Marks the recomputed ops of a layer's block. opens: it is the layer's first block.
-function recompute.mark(m, p, ops, opens)
-  if p.recompute == "full" then
+--- Marks the recomputed ops of a layer's block. opens, closes: it is the layer's first block, its last.
+function recompute.mark(m, p, ops, opens, closes)
+  local text = p.recompute == "selective" and p.recompute_modules
+  if text and text:sub(1, #BUT) == BUT then
+    local between = (text .. ":"):find(":mlp_norm:", 1, true) -- kept
+    run_but_kept(p, ops, not closes and not between, opens and (p.input or recompute.input(m, p, ops)))
+  elseif p.recompute == "full" then
     local input = opens and (p.input or recompute.input(m, p, ops)) or 0
     for i, one in ipairs(ops) do one:recompute(i == 1 and input or 0) end
   elseif recompute.has(p, OPERATORS) then

@@ -8,11 +8,12 @@ local recomputation = {}
 local schema = {
   recompute = check.choice { recompute.granularities, default = "none" },
   recompute_modules = check.list(check.choice { recompute.modules }, { optional = true, max = #recompute.modules }),
+  recompute_keep = check.list(check.choice { recompute.kept }, { optional = true, max = #recompute.kept }),
   recompute_method = check.choice { recompute.methods, optional = true },
   recompute_num_layers = check.integer { min = 1, max = 1 << 16, optional = true },
 }
 
---- The recomputation of a configuration: { recompute, recompute_modules, recompute_method, recompute_num_layers }.
+--- The recomputation of a configuration: { recompute, recompute_modules, recompute_keep, recompute_method, … }.
 --- Selective recomputation of no modules by name reruns the scores of unfused attention, and nothing of fused
 --- attention; Megatron-Core's reruns attention's core then.
 ---@param c table
@@ -21,10 +22,16 @@ local schema = {
 function recomputation.of(c, attention)
   local own = {}
   for name in pairs(schema) do own[name] = c[name] end
-  if own.recompute == "selective" and own.recompute_modules == nil then
+  if own.recompute == "selective" and not (own.recompute_modules or own.recompute_keep) then
     if attention == "unfused" then own.recompute_modules = { "core_attn" } else own.recompute = "none" end
   end
   return check.record("tperf.report.launch: the configuration", own, schema)
+end
+
+--- Refuses lists of kept tensors, which compilers of whole layers have.
+function recomputation.refuse_kept(n, w)
+  local kept = n.recompute_keep
+  if kept then w.cannot("recompute_keep", table.concat(kept, " "), "keeps no tensors by name") end
 end
 
 --- Writes Megatron's options; `name` turns the last part of an option's name, such as "granularity", into the whole.
@@ -33,6 +40,7 @@ end
 ---@param name fun(part: string): string
 function recomputation.put(n, w, name)
   if n.recompute == "none" then return end
+  recomputation.refuse_kept(n, w)
   if n.recompute_method == "every" then w.cannot("recompute_method", "every", "has methods uniform and block") end
   for _, module in ipairs(n.recompute_modules or {}) do
     if module == recompute.operators then w.cannot("recompute_modules", module, "checkpoints no operators") end

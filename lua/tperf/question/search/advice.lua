@@ -76,7 +76,8 @@ local function with(o, question, change, value)
   if change.axis then changed.dp, changed.fast = nil, nil end
   changed[change.name] = value
   if change.name == "recompute" then -- full recomputation of all layers
-    changed.recompute_modules, changed.recompute_method, changed.recompute_num_layers = nil, nil, nil
+    changed.recompute_modules, changed.recompute_keep = nil, nil
+    changed.recompute_method, changed.recompute_num_layers = nil, nil
   end
   return changed
 end

@@ -7,7 +7,9 @@ local mlp = {}
 --- The MLP block, i-th of the layer's n sublayers.
 function mlp.block(i, n)
   return block("mlp", function(m, p)
-    return parts.sublayer(m, p, i, n, parts.module("mlp", parts.mlp(m, p, p.group.ffn or m.ffn)), "mlp_norm")
+    local ops = parts.module("mlp", parts.mlp(m, p, p.group.ffn or m.ffn))
+    ops[2]:belong "mlp_act"
+    return parts.sublayer(m, p, i, n, ops, "mlp_norm")
   end)
 end
 

@@ -14,6 +14,7 @@ local function ops(m, p)
   if norms > 1 then list[#list + 1] = parts.norm(m, p, "mlp-norm", nil, true) end
   local shared = norms < 2 -- both read the same
   local mlp = parts.mlp(m, p, m.ffn, { gathered = shared, input_kept_elsewhere = shared })
+  mlp[2]:belong "mlp_act"
   parts.append(list, parts.module("mlp", mlp))
   local both = 1.0 * p:inner_tokens() * m.hidden
   table.insert(list, #list, op.residual { name = "join", elements = both, dtype = p.dtype })

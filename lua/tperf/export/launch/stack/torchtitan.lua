@@ -103,6 +103,7 @@ return function(n, w)
   pipelines(n, w)
   experts(n, w)
   if n.compile then w.put("compile.enable", true) end
+  recomputation.refuse_kept(n, w)
   local every = n.recompute_method == "every"
   if n.recompute_method == "block" then w.cannot("recompute_method", "block", "recomputes every N-th layer or all") end
   local operators = n.recompute_modules and n.recompute_modules[1] == recompute.operators
