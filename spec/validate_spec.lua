@@ -980,7 +980,7 @@ describe("A row that tperf.validate cannot predict", function()
       local named = column == "offload" and "nothing" or word
       leaves_out("steps.csv", { [column] = word }, ("'%s' in column %s is not known"):format(named, column))
     end
-    leaves_out("steps.csv", { dtype = "int8 (AQT) matmuls, bf16" }, "'int8 (AQT) matmuls, bf16' in column dtype")
+    leaves_out("steps.csv", { dtype = "int4 (AQT) matmuls, bf16" }, "'int4 (AQT) matmuls, bf16' in column dtype")
     leaves_out("steps.csv", { dtype = "fp32" }, "'fp32' in column dtype")
     leaves_out("gemm.csv", { dtype = "xyz" }, "'xyz' in column dtype is not known")
     leaves_out("attention.csv", { attn_dtype = "xyz" }, "'xyz' in column attn_dtype is not known")

@@ -236,6 +236,17 @@ local function simumax(row)
   }
 end
 
+-- Its ranks are NeuronCores, two of a chip, while its GPUs are chips: a tensor-parallel group has half as many chips,
+-- and of a model on one core a chip holds two replicas.
+local CORES <const> = 2
+
+local function neuron(row)
+  local tp, micro = read.count(row.tp), read.count(row.micro_batch)
+  if not (row.notes:find "ranks are NeuronCores" and tp) then return nil end
+  if tp % CORES == 0 then return { tp = tostring(tp // CORES) } end
+  return { micro_batch = micro and tostring(micro * CORES) }
+end
+
 local SOURCES <const> = {
   { "^Llama 3 405B", llama }, { "SC21", sc21 }, { "^Megatron%-LM README Jan 2021", january_2021 },
   { "^Megatron%-LM README 2020", readme_2020 }, { "^BigScience BLOOM prequel", prequel },
@@ -243,6 +254,7 @@ local SOURCES <const> = {
   { "^Megatron%-MoE%-ModelZoo", modelzoo }, { "^Megatron%-Core MoE paper", moe_paper },
   { "^NVIDIA Megatron%-Bridge performance", bridge },
   { "^SimuMax", simumax }, { "AutoModel", automodel }, { "fms%-fsdp", fms_fsdp }, { "^MLPerf", mlperf },
+  { "^AWS Neuron", neuron },
 }
 
 ---@param row table      text by column

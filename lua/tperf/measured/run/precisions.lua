@@ -79,6 +79,7 @@ function precisions.of(row)
   local recipe = read.text(row.fp8_recipe):lower()
   local dtype = settled(row, row.dtype:lower(), recipe)
   if not dtype then return nil end
+  if dtype:find "^int8" then return "int8" end
   if not dtype:find "fp[48]" then return "bf16" end
   local gathered = recipe:find "param[_ ]gather in" or recipe:find "fp8 params"
   local kind = recipe_of(row, dtype, recipe)

@@ -10,7 +10,11 @@ local rates = {}
 -- Narayanan et al. (arXiv 2104.04473, section 5.1).
 local CAUSAL = { "megatron%-bridge", "automodel", "modelzoo", "llama 3 405b" }
 
-local function counts_causal(source)
+-- A row may say it itself.
+local function counts_causal(row)
+  local kind, source = row.tflops_kind, row.source
+  if kind:find "attention not halved" then return false end
+  if kind:find "attention halved" then return true end
   for _, name in ipairs(CAUSAL) do
     if source:lower():find(name) then return true end
   end
@@ -21,7 +25,7 @@ end
 -- 96 B s l h^2 (1 + s / 6h + V / 16lh) in the same section.
 local function flops_per_token(case, row)
   local m = model(case.model)
-  local total = assert(trained(m, counts_causal(row.source), "matmul"))
+  local total = assert(trained(m, counts_causal(row), "matmul"))
   if not row.tflops_kind:find "^hardware" then return total end
   local head = 6.0 * m.hidden * m.vocab
   return (total - head) * 4 / 3 + head

@@ -45,6 +45,11 @@ end
 ---@return table? arguments  { recompute =, … }
 function recomputed.of(row, stack, model)
   if NEVER[stack] then return { recompute = "none" } end
+  if row.recompute_keep then
+    local kept = {}
+    for name in row.recompute_keep:gmatch "[%w_]+" do kept[#kept + 1] = name end
+    if kept[1] then return { recompute = "selective", recompute_keep = kept } end
+  end
   local text = read.text(row.recompute_modules)
   if text:find "every other layer" then
     return { recompute = "full", recompute_method = "every", recompute_num_layers = 2 }

@@ -22,6 +22,8 @@ local patterns = {
   { "automodel", "", "nemo-automodel-26.02" },
   { "mlperf training v[34]%.", "", "nemo-mlperf-3.1" }, { "mlperf training v5%.0", "", "nemo-mlperf-5.0" },
   { "mlperf", "", "nemo-mlperf-5.1" },
+  -- Google's recipes and submissions run MaxText; `find` tells MLPerf's.
+  { "^tpu%-recipes", "", "maxtext-2024" }, { "^maxtext", "", "maxtext-2024" },
   -- DGX Cloud's recipes run NeMo (24.11 to 25.05), except one model in JAX.
   { "dgx cloud", "maxtext", "maxtext-2024" }, { "dgx cloud", "", "nemo-24.11" },
   -- The cards of performance recipes repeat rows of the performance summary, and so does the experiment in their shape
@@ -51,6 +53,7 @@ local TUNED <const> = { "nvidia", "amd ", "rocm", "intel ", "llama 3 405b" }
 local function find(source, table, gpu)
   source, table = source:lower(), table:lower()
   if source:find "^mlperf" and gpu:find "MI%d" then return "rocm-mlperf-5.0" end
+  if source:find "^mlperf" and gpu:find "^TPU" then return "maxtext-2024" end
   for _, pattern in ipairs(patterns) do
     if source:find(pattern[1]) and table:find(pattern[2]) then return pattern[3] end
   end

@@ -5,6 +5,7 @@ local elsewhere = require "tperf.measured.run.elsewhere"
 local has = require "tperf.base.lists".has
 local fabrics = require "tperf.measured.kernel.fabrics"
 local rates = require "tperf.measured.run.rates"
+local jax = require "tperf.measured.run.jax"
 local read = require "tperf.measured.read"
 local gpus = require "tperf.measured.gpus"
 local models = require "tperf.measured.run.models"
@@ -79,8 +80,10 @@ local GATHERING <const> = { ["torchtitan-2024"] = true, ["torchao-2025"] = true,
 local TRAINS <const> = { pretrain = true, lora = true, sft = true }
 
 -- Stacks whose recipes are sequence parallel wherever they are tensor parallel: all of their rows that say it are, and
--- Megatron-Core wants it of experts beside tensor parallelism.
+-- Megatron-Core wants it of experts beside tensor parallelism; MaxText cuts the stream along its features (configs/
+-- base.yml, activation_embed), which saves the same and sends the same.
 local SEQUENCE_PARALLEL <const> = { ["nemo-24.11"] = true, ["megatron-core-moe-2025"] = true,
+  ["maxtext-2024"] = true,
   ["megatron-bridge-26.08-functional"] = true, ["nemo-mlperf-3.1"] = true, ["nemo-mlperf-5.0"] = true,
   ["nemo-mlperf-5.1"] = true }
 
@@ -130,7 +133,7 @@ end
 local function is_eager(row) return read.text(row.compile) == "none" or row.notes:find "^eager" ~= nil end
 
 local function with_facts(row)
-  for _, source in ipairs { elsewhere, tuning.layout } do
+  for _, source in ipairs { elsewhere, tuning.layout, jax } do
     local facts = source(row)
     row = facts and read.with(row, facts) or row
   end
@@ -167,6 +170,7 @@ function step.case(row, options)
     attention = attention_of(row) or unknown and stacks.is_unfused(row) and "unfused" or nil,
     loss = loss_of(row), compile = not is_eager(row),
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter,
+    slice = read.count(read.text(row.slice_gpus)),
     graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
     memory_kind = peak.kind(row.mem_note),
     deterministic = software_stack == "megatron-core-ci-2025" and attention_backend(row) ~= "flash",
@@ -184,8 +188,10 @@ end
 --- A case's changes to its system, unless that is given: its nodes and its network, if the row names them.
 function step.system(case, system, given)
   local fast, change = system.network.fast, {}
-  -- A domain of several hosts, such as a rack's NVLink, stays whole, whatever a table calls a node.
-  if not given and not fast.host_gpus then change.fast = { domain = case.gpus_per_node } end
+  -- A domain of several hosts, such as a rack's NVLink, stays whole, whatever a table calls a node: unless the run has
+  -- slices of it.
+  local domain = fast.host_gpus and case.slice or not fast.host_gpus and case.gpus_per_node
+  if not given and domain then change.fast = { domain = domain } end
   local fabric = not given and case.inter ~= "" and fabrics.of(case.inter, case.gpus_per_node) or nil
   if fabric and (fabric.bandwidth or fabric.remote) then
     change.slow = { bandwidth = fabric.bandwidth, nics_per_gpu = fabric.bandwidth and 1, efficiency = fabric.curve }

@@ -10,7 +10,7 @@ local COUNT <const> = { "^%d+$", "^%d+%.0$" }
 
 -- Patterns in lower case, of which a column's text has one; "" is always known.
 local COLUMNS <const> = {
-  dtype = { "bf16", "bfloat16", "fp16", "float16", "fp8", "float8", "fp4" },
+  dtype = { "^int8", "bf16", "bfloat16", "fp16", "float16", "fp8", "float8", "fp4" },
   fp8_recipe = { "^none$", "fp8", "fp4", "float8", "block", "rowwise", "tensorwise", "delayed" },
   zero_fsdp = { "^none$", "ddp", "zero", "fsdp", "hsdp", "distributed", "shard" },
   fsdp = { "^none$", "fsdp" }, sp = BOOLEAN,
@@ -32,7 +32,7 @@ local COLUMNS <const> = {
 }
 
 -- Words that no precision of products is modelled for, whatever stands beside them.
-local OTHER <const> = { "int8", "int4" }
+local OTHER <const> = { "int4" }
 
 local NAMES <const> = {}
 for name in pairs(COLUMNS) do NAMES[#NAMES + 1] = name end
