@@ -1623,7 +1623,7 @@
 ---@field file string a CSV file with the columns of one of the published tables (docs/accuracy.md), or a log of nccl-tests
 ---@field system? string|table for all rows, with its network between nodes; default: the system of the GPU that a row names, with the network that the row names
 ---@field rules? string|table "default"
----@field software? string|table the software profile of all rows; default: the one that the row names
+---@field software? string|table the software profile of all rows, or "none": the formulas alone, with what the row's stack is known to do; default: the one that the row names
 ---@field hold_out? "stack"|"system"|"scale"|"model"|"third" "stack", "system", "scale", "model" or "third": for training runs, refits software profiles without each of these groups in turn and predicts it. A stack is predicted by the shared profile of its kind (`typical` or `tuned`) fitted to the other stacks, the other groups by the stack's own profile, fitted to the rest of its runs: those on other systems; on the smaller half of the GPU counts; of other families of models; two thirds
 ---@field each? function function(case): called with each case in place of keeping it in `cases`, so that a table of a million rows takes 16 bytes a row; not for serving, nor with hold_out
 ---@field intervals? boolean true: a training run has `spread`, { low, high }: nine tenths of runs like it take between so many times the predicted time (false)

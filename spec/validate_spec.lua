@@ -393,6 +393,23 @@ describe("tables of training runs", function()
     local unknown = tperf.validate { file = path }
     assert.same({ { source = "", software = "typical", rows = 1 } }, unknown.unknown)
     assert.equal(tperf.validate({ file = path, software = "typical" }).cases[1].predicted, unknown.cases[1].predicted)
+    local step = require "tperf.measured.run.step"
+    local bare = tperf.validate { file = path, software = "none" } -- the formulas alone, as in training
+    local case = bare.cases[1]
+    local system, least = tperf.system(case.system), math.huge
+    system = system:with(step.system(case, system, false))
+    for _, size in ipairs(case.steps) do -- micro-batches that are open
+      least = math.min(least, tperf.train(step.request(case, system, "none", size)).time)
+    end
+    assert.equal(least, case.predicted)
+    assert.same({}, bare.unknown)
+    assert.truthy(case.predicted < unknown.cases[1].predicted)
+    for options, reason in pairs { [{ hold_out = "stack" }] = "refits software profiles",
+      [{ file = "spec/data/measured/serving/closed_loop.csv" }] = "software = \"none\" is for tables of training" } do
+      local o = { file = path, software = "none" }
+      for name, value in pairs(options) do o[name] = value end
+      assert.error_matches(function() tperf.validate(o) end, reason)
+    end
     local cases = tperf.validate { file = path, software = "megatron-lm-2022" }.cases
     assert.equal(1, #cases)
     local slow = { name = "slow", compute = 3, attention = 3, memory = 3, comm = 3, host = 3e-4, overlap = 0,

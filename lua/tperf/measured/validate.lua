@@ -3,6 +3,7 @@ local check = require "tperf.base.check"
 local fit = require "tperf.measured.calibrate.fit"
 local holdout = require "tperf.measured.calibrate.holdout"
 local measured = require "tperf.measured"
+local runtime = require "tperf.describe.profile"
 local serving = require "tperf.measured.serving.cases"
 local software = require "tperf.base.catalogue".shared(require "tperf.describe.software")
 local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
@@ -79,13 +80,24 @@ local function held_out(cases)
   return list
 end
 
+-- The profile of all rows; "none": the formulas alone; nil: each row's own.
+local function software_of(value, reader)
+  if value ~= runtime.NONE then return value and software(value) end
+  if reader.cases then
+    check.fail("tperf.validate: software = \"none\" is for tables of training runs and kernels: an engine's steps "
+      .. "take what its profile says (`tperf list software`)")
+  end
+  return value
+end
+
 --- Predicts every row of a table of measurements that gives enough information.
 ---@param given table
 ---   file      a CSV file with the columns of one of the published tables (docs/accuracy.md), or a log of nccl-tests
 ---   system    for all rows, with its network between nodes; default: the system of the GPU that a row names,
 ---             with the network that the row names
 ---   rules     "default"
----   software  the software profile of all rows; default: the one that the row names
+---   software  the software profile of all rows, or "none": the formulas alone, with what the row's stack is known to
+---             do; default: the one that the row names
 ---   hold_out  "stack", "system", "scale", "model" or "third": for training runs, refits software profiles without each
 ---             of these groups in turn and predicts it. A stack is predicted by the shared profile of its kind
 ---             (`typical` or `tuned`) fitted to the other stacks, the other groups by the stack's own profile, fitted
@@ -110,12 +122,16 @@ end
 ---   runs; and cases are only those held out, with these predictions
 function validate.run(given)
   local o = check.record("tperf.validate", given, schema)
-  if o.software then o.software = software(o.software) end
+  if o.software and o.software ~= runtime.NONE then software(o.software) end -- one that does not exist
   if o.system then system(o.system) end -- one that does not exist is wrong for all rows
   local _ <close> = text_file.reading(o.file)
   local reader = measured.kind(o.file)
+  o.software = software_of(o.software, reader)
   if o.hold_out and reader.name ~= "step" then
     check.fail("tperf.validate: 'hold_out' refits to training runs, and %s has none", tostring(o.file))
+  end
+  if o.hold_out and o.software == runtime.NONE then
+    check.fail("tperf.validate: 'hold_out' refits software profiles, and software = \"none\" asks for none")
   end
   if o.each and (o.hold_out or reader.cases) then
     check.fail("tperf.validate: 'each' is for tables whose rows are predicted one by one, without 'hold_out'")

@@ -145,8 +145,13 @@ function step.case(row, options)
   local word = unknown_word(row)
   if word then return nil, word end
   row = with_facts(row)
-  local software_stack, unknown = options and options.software and options.software.name
-  if not software_stack then software_stack, unknown = stacks.of(row.source, row.table, row.gpu) end
+  local given = options and options.software
+  local software_stack, unknown = stacks.of(row.source, row.table, row.gpu)
+  if given and given ~= runtime.NONE then
+    software_stack, unknown = given.name, nil
+  else
+    software_stack = software_stack or given
+  end
   local reason = common_reason(row, software_stack)
   if reason then return nil, reason end
   local precision = precisions.of(row)
@@ -177,7 +182,7 @@ function step.case(row, options)
     gradients = first_of(row.grad_reduce_dtype, { { "fp32", "fp32" }, { "bf16", "bf16" } }),
     gradient_reduce = row.gradient_reduce ~= "" and row.gradient_reduce or nil,
     peft = tuning.peft(row), packing = tuning.packing(row), apart = unknown or tuning.apart(row, software_stack),
-    unknown = unknown,
+    unknown = not given and unknown or nil,
   }
   case.steps_counted = rates.steps_counted(row, batch)
   case.measured, reason = rates.seconds(case, row)
@@ -228,13 +233,20 @@ function step.request(case, system, profile, size)
   return request
 end
 
+-- Seconds of any terms for arguments of tperf.train, and the stages; by the formulas alone, of no terms.
+local function predictor_of(request, held)
+  local train = require "tperf.question.train"
+  if request.software ~= runtime.NONE then return train.predictor(request, held) end
+  local c = train.run(request)
+  return function() return c.time end, function() return c.stages end
+end
+
 -- The predictors of a case's sizes whose memory is on the GPU; the memory predicted is that of the first.
 local function add_predictors(case, system, profile, held)
   local predictors, capacity = {}, visible_memory(system)
   local workspaces = peak.workspaces(case.stack, system.generation, case.deterministic)
   for _, size in ipairs(case.steps) do
-    local predictor, stages = require "tperf.question.train".predictor(
-      step.request(case, system, profile, size), held)
+    local predictor, stages = predictor_of(step.request(case, system, profile, size), held)
     if #predictors == 0 then
       case.predicted_memory = case.memory and peak.shown(stages(), case.memory_note, workspaces)
     end
@@ -243,7 +255,7 @@ local function add_predictors(case, system, profile, held)
     end
   end
   -- A copy: a case goes to scripts, which may change it, but not the profile of the next row.
-  case.profile, case.predictors = runtime.facts(profile), predictors
+  case.profile, case.predictors = profile ~= runtime.NONE and runtime.facts(profile) or nil, predictors
 end
 
 --- Seconds of what a case's table counts as a step, in a stack with these terms: the least of the sizes that it can
@@ -267,11 +279,16 @@ end
 
 --- Seconds predicted; nil and a reason if the row cannot be predicted.
 function step.predict(case, _, system, _, options, held)
-  local ok, profile = check.attempt(software, options and options.software or case.stack)
-  if not ok then return nil, "no profile of the software " .. case.stack end
+  local given, profile = options and options.software, runtime.NONE
+  if given ~= profile then
+    local ok, found = check.attempt(software, given or case.stack)
+    if not ok then return nil, "no profile of the software " .. case.stack end
+    profile = found
+  end
   -- A profile fitted without the runs' switches already contains their effect in its numbers.
-  case.switched = profile.switched or options and (options.refit or options.hold_out) ~= nil
+  case.switched = profile == runtime.NONE or profile.switched or options and (options.refit or options.hold_out) ~= nil
   if not case.predictors then add_predictors(case, system, profile, held) end
+  if profile == runtime.NONE then return step.seconds(case, {}) end
   if options and options.intervals then case.spread = spread_of(case, system, profile) end
   return step.seconds(case, runtime.terms(profile))
 end
