@@ -1,3 +1,4 @@
+local program = require "program"
 local tperf = require "tperf"
 
 describe("tperf.cost", function()
@@ -9,11 +10,25 @@ describe("tperf.cost", function()
       cost)
   end)
 
-  it("takes tokens from the model, power from the system, and has no default price", function()
-    local cost = tperf.cost(row, { model = "subramanian2024/gpt3_1T", system = "h100-sxm" })
+  it("takes tokens from the model, power and price from the system, if it has one", function()
+    local cost = tperf.cost(row, { model = "subramanian2024/gpt3_1T", system = "h800-sxm" })
     assert.equal(1e12, cost.tokens)
     assert.equal(700 * 1000 * 1e6, cost.energy)
     assert.is_nil(cost.dollars)
+    local price = tperf.system "h100-sxm".price
+    assert.truthy(price.source:find "InferenceMAX, cost page %(October 2025%)")
+    assert.near(1.3 * 1000 * 1e6 / 3600, tperf.cost(row, { tokens = 1e12, system = "h100-sxm" }).dollars, 1)
+    assert.near(2 * 1000 * 1e6 / 3600, tperf.cost(row, { tokens = 1e12, system = "h100-sxm", price = 2 }).dollars, 1)
+  end)
+
+  it("is told with the price that it takes from the system", function()
+    local train <const> = "tperf train llama-3.1-8b -s %s -g 8 -b 8 --zero 3 --tokens 1e9 %s"
+    local says = "tperf: h100-sxm: 1.3 dollars a GPU-hour: InferenceMAX, cost page (October 2025)"
+    assert.truthy(program.ask(train:format("h100-sxm", "")).err:find(says, 1, true))
+    for _, other in ipairs { { "h100-sxm", "--gpu-hour 2" }, { "h800-sxm", "" }, { "h100-sxm", "--csv" } } do
+      assert.is_nil(program.ask(train:format(table.unpack(other))).err:find("a GPU-hour", 1, true), other[2])
+    end
+    assert.truthy(program.ask("tperf infer llama-3.1-8b -s h100-sxm -p 1000 -n 100").err:find(says, 1, true))
   end)
 
   it("is empty for a row that does not fit, and refuses other invalid rows with the reason", function()
@@ -35,8 +50,6 @@ describe("tperf.cost", function()
 end)
 
 describe("tperf.args", function()
-  local program = require "program"
-
   local function run(declaration, arguments)
     local result = program.script("local o = require 'tperf'.args { summary = 'a test', " .. declaration .. [[ }
       for _, name in ipairs { "gpus", "batch", "deep", "size", "model" } do

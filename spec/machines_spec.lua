@@ -84,8 +84,9 @@ describe("systems", function()
 
   it("state it in `tperf list`, and below tables", function()
     local listed = program.ask("tperf list systems --wide").out
-    assert.matches("\nh800%-sxm +NVIDIA +NVIDIA H800 SXM 80 GB +80%.00 GB +989%.4 TFLOP/s +8 +of h100%-sxm\n", listed)
-    assert.matches("\nmi355x [^\n]* datasheet\n", listed)
+    assert.matches("\nh800%-sxm +NVIDIA +NVIDIA H800 SXM 80 GB +80%.00 GB +989%.4 TFLOP/s +8 +84%.93 GB +700%.0 W "
+      .. "+of h100%-sxm\n", listed)
+    assert.matches("\nmi355x [^\n]* 309%.2 GB +1%.400 kW +2%.1 +datasheet\n", listed)
     assert.matches("\nh100%-sxm [^\n]* measured\n", listed)
     local function told(system, more)
       return program.ask("tperf collective all_reduce -g 8 -n 1MiB -s " .. system .. (more or "")).err

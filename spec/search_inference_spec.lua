@@ -115,7 +115,7 @@ describe("search_inference", function()
       assert.matches("search_inference_spec.lua:%d+: .*" .. pattern, message)
     end
     refuses({ objective = "speed" }, "'objective' must be")
-    refuses({ objective = "cost" }, "objective \"cost\" needs 'gpu_hour'")
+    refuses({ objective = "cost", system = "h800-sxm" }, "objective \"cost\" needs 'gpu_hour'")
     refuses({ generate = 1 }, "'generate' must be at least 2")
     refuses({ tpot = -1 }, "'tpot' must be a quantity above 0")
     refuses({ gpus = 0 }, "'gpus' must be an integer from 1")

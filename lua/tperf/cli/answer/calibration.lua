@@ -1,10 +1,23 @@
 local shared = require "tperf.base.catalogue".shared
 
---- Warns if no measurement backs a machine's efficiencies. A machine that names no GPU is skipped.
+-- Says whose the price is by which a row's cost was reckoned, unless the user gave it.
+local function tell_price(values, system, row)
+  local cost, price = row and row.cost, system.price
+  if not (cost and (cost.dollars or cost.generated) and price) or values.gpu_hour then return end
+  io.stdout:flush()
+  io.stderr:write(("tperf: %s: %g dollars a GPU-hour%s; --gpu-hour says another\n"):format(system.name, price.gpu_hour,
+    price.source and ": " .. price.source or ""))
+end
+
+--- Warns if no measurement backs a machine's efficiencies, and says which price is the machine's. A machine that names
+--- no GPU is not warned about.
 ---@param values table  a command's options
-return function(values)
+---@param row table?    an answer, perhaps with its cost
+return function(values, row)
   local system = values.system and shared(require "tperf.describe.system")(values.system)
-  if not system or not system.accelerator.name then return end
+  if not system then return end
+  tell_price(values, system, row)
+  if not system.accelerator.name then return end
   local rests_on, base = system:calibration()
   if rests_on == "measured" then return end
   io.stdout:flush()

@@ -140,7 +140,8 @@ end
 local size_columns = options.join({ { key = "gpus", title = "GPUs" }, { key = "strategy", usual = "tensor" } },
   serving_axes.columns(), { { key = "pp", usual = 1 } })
 local deployment_columns = options.join(size_columns, {
-  { key = "replicas" }, { key = "max_num_seqs", title = "seqs" }, { key = "max_num_batched_tokens", title = "tokens" },
+  { key = "replicas" }, { key = "max_num_seqs", title = "seqs" },
+  { key = "max_num_batched_tokens", title = "tokens", wide = 0 },
   { key = "served.ttft.p99", title = "TTFT p99", unit = "s" },
   { key = "served.tpot.p99", title = "TPOT p99", unit = "s" },
   { key = "served.attainment", title = "within limits", unit = "%", wide = 1 },

@@ -19,5 +19,5 @@ return function(values, rows, columns)
   if values.csv then return io.stdout:write(report.csv(rows, fitted.plain(wanted))) end
   local left_out = fitted.print(values, rows, wanted)
   if left_out[1] then print(("(--wide also shows %s)"):format(table.concat(left_out, ", "))) end
-  tell_calibration(values)
+  tell_calibration(values, rows[1])
 end

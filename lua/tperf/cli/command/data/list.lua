@@ -80,6 +80,8 @@ local function systems(vendor)
       local rests_on, base = s:calibration()
       row.vendor = s.vendor
       row.gpu, row.memory, row.peak = s.accelerator.name, s.accelerator.hbm.capacity, s.accelerator.tensor.bf16
+      row.visible, row.power = s.accelerator.hbm.visible, s.accelerator.power
+      row.gpu_hour = s.price and s.price.gpu_hour
       row.domain, row.curves = s.network.fast.domain, base and "of " .. base or rests_on
     else
       row.curves = "cannot be read"
@@ -90,7 +92,8 @@ local function systems(vendor)
     { key = "name" }, { key = "vendor", wide = 1 }, { key = "gpu", title = "GPU", wide = 1 },
     { key = "memory", unit = "bytes" },
     { key = "peak", title = "16-bit peak", unit = "FLOP/s" }, { key = "domain", title = "domain" },
-    { key = "curves", title = "calibration" },
+    { key = "visible", unit = "bytes", wide = 2 }, { key = "power", unit = "W", wide = 2 },
+    { key = "gpu_hour", title = "$/GPU-hour", wide = 2 }, { key = "curves", title = "calibration" },
   }
 end
 

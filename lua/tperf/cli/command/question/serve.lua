@@ -122,6 +122,6 @@ With --slo and --rate but no deployment, finds the fewest GPUs that serve the ra
     if values.requests then return answer.requests(values, r) end
     if values.steps then return answer.steps(values, r) end
     answer.one(values, r)
-    if not values.json and not values.csv then require "tperf.cli.answer.calibration"(values) end
+    if not values.json and not values.csv then require "tperf.cli.answer.calibration"(values, r) end
   end,
 }
