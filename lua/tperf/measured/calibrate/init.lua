@@ -214,6 +214,18 @@ local function source_of(before, groups, fits)
     table.concat(names, ", "), table.concat(files, ", "), before.name)
 end
 
+local BY_UNITS <const> = { gemm = true, attention = true, moe = true } -- kernels whose tiles fill multiprocessors
+
+-- Raises where curves would need what the system does not say.
+local function check_units(own, groups)
+  for _, group in ipairs(groups) do
+    if BY_UNITS[group.reader.name] and not own.accelerator.units then
+      check.fail("tperf.calibrate: system '%s' does not say accelerator.units, its multiprocessors (AMD: compute "
+        .. "units; else: cores with matrix units), which curves of %s need", own.name, table.concat(group.files, ", "))
+    end
+  end
+end
+
 --- Fits a system's curves to measurements. A third of them is held back from each fit and gives its error.
 ---@param given table
 ---   system  the system to start from: its peaks and bandwidths stay
@@ -230,6 +242,7 @@ function calibrate.run(given)
   o.system = system(o.system)
   local trial, set, fits, left_out = copy(o.system), rules(), {}, {}
   local groups = cases_by_reader(o, left_out)
+  check_units(o.system, groups)
   for _, group in ipairs(groups) do
     local list = curves.of(group.reader.name, group.cases, o.system)
     if #list == 0 then

@@ -98,7 +98,7 @@ end
 
 return {
   summary = "fit a system's efficiency curves to measurements",
-  arguments = "SYSTEM FILE ... | --software DIR FILE ...",
+  arguments = "SYSTEM FILE ... | --software DIR FILE ... | --kit",
   from = { "systems files", "files" },
   details = [[
 SYSTEM is the starting point: its peaks and bandwidths stay. A FILE is a log of
@@ -113,7 +113,9 @@ For example:
   tperf calibrate h100-sxm all_reduce.log gemm.csv --out mine.yaml
 With --software, the FILEs are tables of training runs; a profile is written for each
 stack, and `typical` and `tuned`, which several stacks share, each with one weight.
-Or they are tables of closed loops or static batches: then one for each serving engine.]],
+Or they are tables of closed loops or static batches: then one for each serving engine.
+--kit prints a script that measures a machine with PyTorch or JAX and writes tables:
+  tperf calibrate --kit > kit.py; python3 kit.py --out measured]],
   options = options.join({
     { long = "out", short = "o", value = "FILE", writes = "file",
       help = "write the system file (default: standard output)" },
@@ -122,11 +124,17 @@ Or they are tables of closed loops or static batches: then one for each serving 
     { long = "keep", help = "keep values that the measurements do not determine" },
     { long = "software", value = "DIR",
       help = "fit software profiles to tables of runs; write to DIR" },
+    { long = "kit", help = "print a script in Python that measures a machine" },
     processes.option,
     { long = "plot", value = "PREFIX", writes = "prefix",
       help = "draw each fitted curve over its points: PREFIX-CURVE.svg" },
   }, options.formats),
   run = function(values, arguments, host)
+    if values.kit then
+      if arguments[1] or values.software or values.out then return false, "--kit goes by itself" end
+      io.stdout:write((require "tperf.measured.calibrate.kit"))
+      return
+    end
     local ok, wrong = processes.start(values, host)
     if not ok then return false, wrong end
     if values.software and arguments[1] then return calibrate_software(values, arguments, host) end
