@@ -2133,6 +2133,13 @@ function tperf_timeline:save(path, options) end
 ---@field version string
 local tperf = {}
 
+---Moves a software profile so that it predicts a run as it was measured. A what-if is then a question with this
+---profile. Of runs unlike it, nine tenths take what `reach` of `typical` says: its interval.
+---@param given table the arguments of tperf.train that describe the run
+---@param measured string what was measured: a number and s, ms, tokens/s, tokens/s/GPU, samples/s or % MFU, such as "380 tokens/s/GPU"; or a log of Megatron-LM, NeMo, MaxText or torchtitan: its iterations' median
+---@return table result { software = the profile, for tperf.train and tperf.search; factor = that of its compute, attention, memory, comm and host; measured, unit; seconds = of an iteration, measured; predicted = without the anchor; inside = whether the interval of that answer holds it (nil: it has none) }
+function tperf.anchor(given, measured) end
+
 ---Defines a custom architecture.
 ---@class tperf.architecture.functions
 ---@overload fun(given: tperf.architecture.request): table

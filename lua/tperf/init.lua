@@ -5,6 +5,7 @@ local neutral = require "tperf.base.entry.neutral"
 
 -- Where the fields come from: a module, or a module and the name of its field.
 local FIELDS = {
+  anchor = { "tperf.question.train.anchor", "of" },
   architecture = { "tperf.describe.arch" },
   args = { "tperf.input.args" },
   block = { "tperf.describe.block", "public" },

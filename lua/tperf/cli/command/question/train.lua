@@ -83,6 +83,18 @@ local function print_details(values, c, machine)
   if c.simulated then print_simulated(c.simulated, c.memory.peak) end
 end
 
+-- Says what an anchor moved, and writes the profile.
+local function tell_anchor(values, a)
+  local path = values.anchor_to
+  if path then require "tperf.output.file".write(path, require "tperf.measured.calibrate.write"(a.software)) end
+  io.stdout:flush()
+  io.stderr:write(("tperf: --anchor: %.4g %s is %s an iteration, predicted were %s%s: the software's compute, "
+    .. "attention, memory, comm and host take %.3g times as long; %s\n"):format(a.measured, a.unit,
+    format.number(a.seconds, "s"), format.number(a.predicted, "s"),
+    a.inside == false and ", from which nine tenths of runs differ less (are the arguments those of the run?)" or "",
+    a.factor, path and ("what-ifs: --software %s"):format(path) or "--anchor-to writes it for what-ifs"))
+end
+
 return {
   summary = "time and memory of one configuration",
   arguments = "MODEL",
@@ -103,6 +115,10 @@ Prints the breakdown of the iteration time and of the memory, by stage and by op
       help = "compare with a trace of PyTorch's profiler (.json), or Megatron-LM's timers" },
     { long = "beside", value = "FILE", writes = "file",
       help = "draw the measured beside the predicted step (.svg, .png, .pdf)" },
+    { long = "anchor", value = "RATE", from = "files",
+      help = "what your run measured, \"380 tokens/s/GPU\", or its log: predict as it ran" },
+    { long = "anchor-to", value = "FILE", writes = "file",
+      help = "write the software profile that the anchor moved, for what-ifs" },
     { long = "part", value = "NAME", from = { "step", "pair", "forward", "backward" },
       help = "part traced: step, a chunk's forward or backward, or an overlapped pair" },
     { long = "by", value = "NAME", from = { "kind", "op" }, help = "rows of the JSON or CSV output" },
@@ -114,6 +130,12 @@ Prints the breakdown of the iteration time and of the memory, by stage and by op
     local asked, message = configuration.question(values, arguments, { "system", "batch" })
     if not asked then return false, message end
     asked.simulate, asked.explain, asked.straggling = values.simulate, values.explain, values.straggling
+    local anchored
+    if values.anchor_to and not values.anchor then return false, "--anchor-to needs --anchor" end
+    if values.anchor then
+      anchored = require "tperf.question.train.anchor".of(asked, values.anchor)
+      asked.software, values.software = anchored.software, anchored.software
+    end
     local cost, wrong = costs.question(values, asked)
     if wrong then return false, wrong end
     if values.timeline then
@@ -143,6 +165,7 @@ Prints the breakdown of the iteration time and of the memory, by stage and by op
       values.csv and costs.with(configuration.columns) or configuration.columns)
     configuration.tell(values, { c }, asked.system, true)
     costs.note(values, c)
+    if anchored then tell_anchor(values, anchored) end
     if c.cost and not values.json and not values.csv then costs.print(c.cost) end
     if not values.json and not values.csv then
       print_details(values, c, catalogue.shared(require "tperf.describe.system")(asked.system))
