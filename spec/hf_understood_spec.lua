@@ -70,6 +70,8 @@ describe("the fields of config.json files", function()
     files.refused("llama-3.1-8b", { use_qk_norm = true }, '"use_qk_norm" = true is not known', true)
     assert.equal(total("qwen3.5-397b-a17b", {}), total("qwen3.5-397b-a17b", { output_gate_type = "swish" }))
     assert.equal(total("glm-5", {}), total("glm-5", { indexer_rope_interleave = true }))
+    assert.equal("fp32", files.changed("glm-5", { moe_router_dtype = "float32" }).experts.router_dtype)
+    files.refused("glm-5", { layer_types = { "full_attention" } }, "is not deepseek_sparse_attention", true)
     local list, pattern = {}, files.fields "nemotron-h-8b".hybrid_override_pattern
     local kinds = { M = "linear_attention", ["*"] = "full_attention", ["-"] = "mlp" }
     for letter in pattern:gmatch "." do list[#list + 1] = kinds[letter] end

@@ -57,6 +57,14 @@ local CASES <const> = {
     of(LAYER + 2 * (4 * H + 2 * F + H)) },
   { "a head that no list leaves out", GROUPS:format("", 4, "int", "group", ', "group_size": 32', "true"),
     of(LAYER * (0.5 + 2 / 32), 2 * TABLE + TABLE * (0.5 + 2 / 32)) },
+  { "packed integers, with a shape of two integers each", GROUPS:gsub("}$", ', "format": "pack-quantized"}'):format(
+    '"lm_head"', 4, "int", "group", ', "group_size": 32', "true"), of(LAYER * (0.5 + 2 / 32) + 7 * 8) },
+  { "products of 16 bits by weights of four", '{"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", '
+    .. '"quantized_layers": {"model.layers.0.mlp.down_proj": {"quant_algo": "W4A16_NVFP4", "group_size": 16}}}',
+    ALL - H * F * (2 - 0.5 - 1 / 16) + 8 },
+  { "blocks, and names of routers' biases and of an indexer's", '{"quant_method": "fp8", "weight_block_size": '
+    .. '[128, 128], "modules_to_not_convert": ["e_score_correction_bias", "model.layers.0.self_attn.indexers_proj", '
+    .. '"lm_head"]}', of(LAYER + 4 * LAYER / 128 ^ 2) },
   { "bitsandbytes, doubly quantised", '{"quant_method": "bitsandbytes", "load_in_4bit": true, '
     .. '"bnb_4bit_use_double_quant": true}', of(LAYER * (0.5 + (1 + 4 / 256) / 64)) },
   { "AutoRound with a product of 16 bits", '{"quant_method": "auto-round", "bits": 4, "group_size": 128, "sym": true, '

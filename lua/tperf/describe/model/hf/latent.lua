@@ -155,6 +155,13 @@ function types.glm_moe_dsa(c)
   local m = with_experts(c, { count = 256, top_k = 8, ffn = 2048, shared = 1, dense = 3 })
   c:ignore "head_dim|qk_head_dim" -- follow from the ranks and widths of the latent attention
   c:ignore "index_share_for_mtp_iteration" -- of a draft's further steps
+  parts.only(c, { moe_router_dtype = "float32" })
+  m.experts.router_dtype = c:has "moe_router_dtype" and "fp32" or nil
+  for i, kind in ipairs(c:table "layer_types" or {}) do
+    if kind ~= "deepseek_sparse_attention" then
+      c:fail("layer_types", "[%d] = %s is not deepseek_sparse_attention", i, check.show(kind))
+    end
+  end
   m.sparse = {
     heads = c:count("index_n_heads", 32), head_dim = c:count("index_head_dim", 128),
     top_k = c:count("index_topk", 2048), pattern = selections(c, m.layers),

@@ -10,6 +10,7 @@
 --   cache     the dtype that the file has scales for
 --   head      the format of the output table, if it is quantised; tables: of the input table, too
 --   index, row_scale   bytes for each feature of a product's input (GPTQ's g_idx) and output
+--   shape     bytes of a product's shape (compressed-tensors' packed integers)
 local methods = {}
 
 local function is_block(size) return type(size) == "table" and size[1] == 128 and size[2] == 128 end
@@ -250,6 +251,7 @@ local FOUR <const> = { bits = 4, group = 128 }
 local ALGORITHMS <const> = {
   FP8 = { "fp8" }, FP8_PER_CHANNEL_PER_TOKEN = { "fp8" }, FP8_PB_WO = { "fp8-block" }, NVFP4 = { "nvfp4", 16 },
   NVFP4_AWQ = { "nvfp4", 16 }, MXFP8 = { "mxfp8", 32 }, W4A16_AWQ = { FOUR, 128, "bf16" },
+  W4A16_NVFP4 = { "nvfp4", 16, "bf16" },
   W4A8_AWQ = { FOUR, 128, "fp8" },
 }
 
@@ -315,7 +317,9 @@ methods["compressed-tensors"] = function(q)
   if type(sparse) == "table" and sparse.format ~= nil and sparse.format ~= "dense" then
     return fault "field 'sparsity_config'"
   end
-  return checked(q, { groups = groups, cache = cache, head = head }, "config_groups kv_cache_scheme sparsity_config")
+  local shape = q.format == "pack-quantized" and 8 or nil -- two integers of 32 bits
+  return checked(q, { groups = groups, cache = cache, head = head, shape = shape },
+    "config_groups kv_cache_scheme sparsity_config")
 end
 
 return methods

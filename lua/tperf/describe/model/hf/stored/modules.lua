@@ -45,7 +45,8 @@ local ROOTS <const> = { "model.", "language_model.model.", "model.language_model
 -- which are in 16 bits in any case; and products of a few features.
 local OUTSIDE <const> = { "^lm_head$", "^head$", "^output$", "^score$", "^embed", "^wte$", "embeddings?$", "^norm",
   "norm$", "^router$", "^gate$", "shared_expert_gate$", "^vis", "^vit$", "^vpm$", "^im[ga]", "^audio", "^multi_modal",
-  "projector", "^mtp", "^eh_proj$", "^conv1d$", "^in_proj_b?a?$", "^weights_proj$", "^resampler$", "^connector$" }
+  "projector", "^mtp", "^eh_proj$", "^conv1d$", "^in_proj_b?a?$", "^weights_proj$", "^resampler$", "^connector$",
+  "^indexers_proj$", "^e_score_correction_bias$" }
 
 -- The parts that a layer of a group has. beside: its layers have a dense MLP beside their experts, which is called mlp.
 local function parts_of(model, group)

@@ -100,7 +100,7 @@ local SIZES <const> = {
 
 -- Integers in groups along the input: scales, zeros of as many bits, GPTQ's index of every input feature.
 local function integers(f, n_in, n_out, rules)
-  local size = n_in * n_out * f.bits / 8 + (rules.index or 0) * n_in
+  local size = n_in * n_out * f.bits / 8 + (rules.index or 0) * n_in + (rules.shape or 0)
   if not f.group then return size + (rules.row_scale or f.scale or 2) * n_out end
   local sets = up(n_in, f.group) * n_out
   return size + sets * ((f.scale or 2) + (f.zero_points and f.bits / 8 or 0))
@@ -108,7 +108,8 @@ end
 
 --- Bytes that a product's weights take.
 ---@param format string|table|false  a name or { bits, group, zero_points, scale }; false: not quantised
----@param rules table  wide: bytes of weights that are not; index, row_scale: bytes per input and output feature
+---@param rules table  wide: bytes of weights that are not; index, row_scale: bytes per input and output feature;
+---   shape: bytes of a product's shape
 function tensors.bytes(format, n_in, n_out, rules)
   if not format then return rules.wide * n_in * n_out end
   if type(format) == "table" then return integers(format, n_in, n_out, rules) end
