@@ -166,6 +166,7 @@
 ---@field stored? tperf.model.stored formats of the checkpoint's weights, for serving
 ---@field tied_embeddings? boolean output and input share one table
 ---@field tied_values? boolean keys before their norm and rotation are the values, too: one product for both (Gemma 4)
+---@field towers? table[] beside the text model, whose parameters alone count
 ---@field training_tokens? number tokens of its training run
 ---@field unbounded? boolean no context limit: nothing in the model depends on it
 ---@field value_dim? integer features of a head's value if it differs from head_dim

@@ -104,7 +104,7 @@ describe("dense decoders of Hugging Face", function()
       text.vision_config, text.model_type = nil, name .. "_text"
       local nested = hf.describe({ model_type = name, text_config = text, vision_config = {} }, "config.json")
       assert.equal(name .. "_text", nested.family)
-      nested.family = top.family
+      nested.family, nested.towers = top.family, top.towers -- it names no tower
       assert.same(top, nested)
     end
     assert.equal("qwen3_vl_text", model "qwen3-vl-8b".family)

@@ -41,9 +41,9 @@ describe("the fields of config.json files", function()
     end
   end)
 
-  it("say which towers are left out", function()
+  it("say which towers are in counts alone", function()
     local one = by_name(account_of("gemma-3-27b").ignored).vision_config
-    assert.matches("towers", one.why)
+    assert.matches("tower", one.why)
   end)
 
   it("that transformers' classes assume are named", function()

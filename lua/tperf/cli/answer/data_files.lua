@@ -87,7 +87,11 @@ function data_files.tell()
     io.stderr:write(("tperf: assumed %s%s (%s)\n"):format(one.name, value, one.why))
   end
   for _, one in ipairs(record and record.ignored or {}) do
-    if one.tower or one.forced then io.stderr:write(("tperf: without %s (%s)\n"):format(one.name, one.why)) end
+    if one.tower == "counted" then
+      io.stderr:write(("tperf: %s: %s\n"):format(one.name, one.why))
+    elseif one.tower or one.forced then
+      io.stderr:write(("tperf: without %s (%s)\n"):format(one.name, one.why))
+    end
   end
 end
 

@@ -79,6 +79,7 @@ description.schema = {
   mixers = check.string(some),
   layer_pattern = check.string(some), -- hybrids, one letter per layer: M mamba, * attention, - MLP, E experts
   vision = check.record_of(records.vision, some), -- images instead of tokens
+  towers = check.list(check.record_of(records.tower), some), -- beside the text model, whose parameters alone count
   diffusion = check.record_of(records.diffusion, some), -- a diffusion model: predicts the noise of its images
   encoder = check.record_of(records.encoder, some), -- a text encoder, trained on masked words
   encoder_stack = check.record_of(records.encoder_stack, some), -- the first layers encode; the others attend to them

@@ -147,6 +147,12 @@ records.sparse = {
   pattern = check.string(some),
 }
 
+-- A tower around a text model, with what leads from it to that: in counts and stored bytes, in no time or memory.
+records.tower = {
+  name = check.choice { { "vision", "audio" } },
+  parameters = check.integer { min = 1, max = 1 << 53 },
+}
+
 -- A text encoder's parts besides its layers (BERT, arXiv 1810.04805).
 records.encoder = {
   segments = check.integer { min = 0, max = 1 << 16, default = 0 }, -- rows of the table of token types

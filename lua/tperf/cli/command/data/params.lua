@@ -58,21 +58,28 @@ local function of_tensors(m, rows, rules)
   end
 end
 
--- size(name, parameters): bytes of a component, if the checkpoint's formats are known
-local function by_component(p, size)
-  local bytes = size ~= nil
+-- size(name, parameters): bytes of a component, if the checkpoint's formats are known; beside: towers around the model
+local function by_component(p, size, beside)
+  local bytes, whole = size ~= nil, p.total
+  for _, tower in ipairs(beside) do whole = whole + tower.parameters end
   local rows, held = {}, bytes and 0
   local function add(name, all, met)
     local own = bytes and size(name, all)
     held = own and held + own
-    rows[#rows + 1] = { component = name, parameters = all, share = all / p.total, active = met, bytes = own }
+    rows[#rows + 1] = { component = name, parameters = all, share = all / whole, active = met, bytes = own }
   end
   for _, name in ipairs(in_order(p)) do
     local n = p.components[name] or 0
     local used = p.used and p.used[name] or name == "experts" and p.active_experts or n
     if n > 0 then add(name, n, used) end
   end
-  rows[#rows + 1] = { component = "total", parameters = p.total, share = 1, active = p.active, bytes = held }
+  if beside[1] then
+    rows[#rows + 1] = { component = "text", parameters = p.total, share = p.total / whole, active = p.active,
+      bytes = held }
+  end
+  for _, tower in ipairs(beside) do add(tower.name, tower.parameters, tower.parameters) end
+  rows[#rows + 1] = { component = "total", parameters = whole, share = 1, active = p.active + whole - p.total,
+    bytes = held }
   -- Not part of the total, as published counts exclude them: used only in training or to draft tokens.
   if p.mtp > 0 then rows[#rows + 1] = { component = "multi_token_prediction", parameters = p.mtp } end
   return rows, { "component", count, { key = "share", unit = "%" }, active,
@@ -198,7 +205,8 @@ or its folder, or a Lua file that returns a model.
 Counts are exact. "active" counts what one token uses: all except the experts it is not routed to.
 "stored" is what a checkpoint's tensors take, as its config.json says; if its index of files lies
 beside that, both are compared. --tensors lists the products of its layers by kind and format.
-Multi-token prediction modules are not in the total.
+Multi-token prediction modules are not in the total. Where a model for images or sound has towers around
+its text model, "text" is the latter, and the total has both.
 --check lists the blocks: their parameters and forward FLOPs, the part of the work that one of
 several GPUs of an axis does, the modes that they have ops for, and whether a decode step's
 counts change with the context; then where blocks and description disagree.]],
@@ -220,7 +228,9 @@ counts change with the context; then where blocks and description disagree.]],
     if values.tensors then
       rows, columns = by_tensor(m)
     else
-      rows, columns = (values.groups and by_group or by_component)(p, not values.groups and sizes_of(m, p) or nil)
+      if values.groups then rows, columns = by_group(p) else
+        rows, columns = by_component(p, sizes_of(m, p), m.towers or {})
+      end
       compare(m, rows, columns, values.json)
     end
     if values.json then

@@ -8,6 +8,7 @@ local classes = lazy.module "tperf.describe.model.hf.classes"
 local class_defaults = lazy.module "tperf.describe.model.hf.defaults"
 local harmless = lazy.module "tperf.describe.model.hf.harmless"
 local hf_stored = lazy.module "tperf.describe.model.hf.stored"
+local towers = lazy.module "tperf.describe.model.hf.towers"
 local types = lazy.module "tperf.describe.model.hf.types"
 local names = lazy.module "tperf.describe.model.hub.names"
 local nearest = lazy.module "tperf.base.nearest"
@@ -94,11 +95,38 @@ local function refuse_unread(c, model_type, m)
     table.concat(left, ","))
 end
 
-local OF_TOWERS <const> = "the towers of a model around the text model are left out"
+local OF_TOWERS <const> = "the towers of a model around the text model are left out, and how large they are"
+local COUNTED <const> = "its tower's %d parameters are in counts and stored bytes; times and memory are without it"
 local OF_WHOLE <const> = "it is of the model around the text model"
 
--- What became of the fields of a text model and of what is around it: see account.lua.
-local function note(c, path, gone, m)
+local function add_all(record, around)
+  for _, name in ipairs { "read", "assumed" } do
+    table.move(around[name], 1, #around[name], #record[name] + 1, record[name])
+  end
+end
+
+local function without(list, name)
+  local left = {}
+  for _, one in ipairs(list) do
+    if one ~= name and one.name ~= name then left[#left + 1] = one end
+  end
+  return left
+end
+
+-- Notes the towers that were found, and what is assumed of them, in place of what was read of their settings.
+local function note_towers(record, found)
+  for _, one in ipairs(found) do
+    record.read, record.ignored = without(record.read, one.field), without(record.ignored, one.field)
+    table.insert(record.ignored, {
+      name = one.field, why = one.parameters and COUNTED:format(one.parameters) or OF_TOWERS,
+      tower = one.parameters and "counted" or true,
+    })
+    if one.parameters then add_all(record, { read = {}, assumed = one.reader:account().assumed }) end
+  end
+end
+
+-- What became of the fields of a text model and of what is around it: see account.lua. found: the towers.
+local function note(c, path, gone, m, found)
   local record = c:account()
   for key, value in next, c.fields do
     if not c.understood[key] then
@@ -108,10 +136,7 @@ local function note(c, path, gone, m)
   end
   local outer, inner = c.outer, c
   while outer do
-    local around = outer:account()
-    for _, name in ipairs { "read", "assumed" } do
-      table.move(around[name], 1, #around[name], #record[name] + 1, record[name])
-    end
+    add_all(record, outer:account())
     for key, value in next, outer.fields do
       if not outer.understood[key] and value ~= inner.fields then
         local tower = type(value) == "table" and key:find "_config$" and next(value) ~= nil
@@ -122,6 +147,7 @@ local function note(c, path, gone, m)
     end
     outer, inner = outer.outer, outer
   end
+  note_towers(record, found)
   table.sort(record.ignored, function(a, b) return a.name < b.name end)
   account.note(path, record, gone)
 end
@@ -207,11 +233,13 @@ function hf.describe(fields, path, positions)
     c:fail(nil, "%d heads do not divide the hidden size %d (%s), and there is no \"head_dim\"", m.heads, m.hidden,
       nearest.divisors(m.hidden, m.heads))
   end
+  local found = towers.of(c, m)
+  m.towers = towers.counted(found)
   m.name = name_of(c.outer or c, path)
   m.family = model_type
   m.source = path
   m.stored = hf_stored.of(c, m, path) or only_named(m.name, path)
-  note(c, path, gone, m)
+  note(c, path, gone, m, found)
   return m
 end
 
