@@ -47,6 +47,9 @@ local CASES <const> = {
   { "MLX with a product of 8 bits and one of 16", '{"bits": 4, "group_size": 64, "model.layers.0.mlp.down_proj": '
     .. '{"bits": 8, "group_size": 32}, "model.layers.1.mlp.down_proj": false}',
     of(LAYER * (0.5 + 4 / 64), 2 * TABLE * (0.5 + 4 / 64)) + H * F * (1 + 4 / 32 + 2 - 2 * (0.5 + 4 / 64)) },
+  { "MLX's MXFP4 with a head of 8 bits and a table of 16", '{"bits": 4, "group_size": 32, "mode": "mxfp4", '
+    .. '"lm_head": {"bits": 8, "group_size": 64}, "model.embed_tokens": false}',
+    of(LAYER * (0.5 + 1 / 32), 2 * TABLE + TABLE * (1 + 4 / 64)) },
   { "blocks of 128 x 128", '{"quant_method": "fp8", "weight_block_size": [128, 128]}',
     of(LAYER + 4 * LAYER / 128 ^ 2) },
   { "NVFP4 with two scales of each tensor", '{"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": '
@@ -104,6 +107,29 @@ describe("tperf params counts the stored bytes of", function()
       num_key_value_heads = 2, head_dim = false, vocab_size = 151936, model_type = '"qwen2"',
       tie_word_embeddings = true }
     assert.equal(434418688, (bytes_of(folder_with('{"bits": 2, "group_size": 128}', sizes))))
+  end)
+
+  -- total_size of MLX's indices, as the cards of exo list them: uniform groups; routers with more bits than the rest,
+  -- whose gates of shared experts (81,920 weights, 76,800 bytes less) are products, too.
+  it("MLX's groups with tables, routers and towers of their own", function()
+    local files, json = require "hf_files", require "tperf.output.json"
+    local folder = program.folder()
+    local function stored(fields, quantization)
+      fields.quantization, fields.torch_dtype = quantization, "bfloat16"
+      program.write(folder .. "/config.json", json.encode(fields))
+      return (bytes_of(folder))
+    end
+    assert.equal(39688355840, stored(files.fields "llama-3.1-70b", { bits = 4, group_size = 64 }))
+    assert.equal(5002791936, stored(files.fields "nemotron-nano-9b-v2", { bits = 4, group_size = 64 }))
+    local fields, eight = files.fields "qwen3.6-35b-a3b", { bits = 8, group_size = 64 }
+    fields.vision_config, fields.model_type = { depth = 27, hidden_size = 1152, out_hidden_size = 2048 }, "qwen3_5_moe"
+    local mixed = { bits = 4, group_size = 64 }
+    for i = 0, 39 do mixed[("language_model.model.layers.%d.mlp.gate"):format(i)] = eight end
+    assert.equal(20401929952 + 76800, stored(fields, mixed))
+    -- Tables of an architecture's own are not known.
+    assert.is_nil(stored(files.fields "gemma-4-e2b", { bits = 4, group_size = 64 }))
+    assert.equal(2 * 354483968, stored(files.fields "lfm2-350m"))
+    program.remove(folder)
   end)
 
   it("nothing of which only the name says that it has fewer bits", function()

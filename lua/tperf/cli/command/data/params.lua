@@ -91,6 +91,11 @@ end
 local function sizes_of(m, p)
   local rows, rules = account.tensors(m)
   if rows then return of_tensors(m, rows, rules) end
+  if rules and rules.tables then
+    io.stderr:write "tperf: tables are quantised, too, which is not known of an architecture: bytes are left out\n"
+    return nil
+  end
+  if rules and not m.stored then return function(_, all) return all * rules.wide end end
   local bytes = m.stored and stored.bytes(m.stored)
   if m.stored and not bytes then
     io.stderr:write(("tperf: the weights are stored by '%s', which is not known: their bytes are left out\n"):format(

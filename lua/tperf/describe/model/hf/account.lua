@@ -86,13 +86,13 @@ end
 ---   what is not understood
 function account.keep(path, count) tensors[path] = count end
 
---- Counts the tensors of the checkpoint that a model was read from; nil: no file of such says how it is stored.
+--- Counts the tensors of the checkpoint that a model was read from; nil: no file of such says how it is stored. Of an
+--- architecture's there are only the rules.
 ---@param m table  a model
 ---@return table[]? rows, table? rules, string? fault
 function account.tensors(m)
   local count = m.source and tensors[m.source]
-  if not count or m.architecture then return nil end
-  return count(m)
+  if count then return count(m) end
 end
 
 --- Notes what the name of a model made assume.

@@ -114,8 +114,9 @@ local function wide_of(c) return WIDE[dtype_of(c)] or 2 end
 -- Keeps how to count the tensors of the file's checkpoint. usual, value_of: of modules.by_part; none: 16 bits.
 local function keep_tensors(c, path, dense, found, list, usual, value_of)
   local rules = { wide = wide_of(c), index = found.index, row_scale = found.row_scale, head = found.head,
-    tables = found.tables, shape = found.shape }
+    tables = found.tables, shape = found.shape, routers = found.routers }
   account.keep(path, function(m)
+    if m.architecture then return nil, rules end
     local rows, fault = tensors.of(m, function(part) return modules.holders(part, dense) end, usual, value_of, rules)
     for _, one in ipairs(rows and list or {}) do
       if not one.matched and not modules.is_outside(one.text, m.layers) then return nil, rules, one.text end

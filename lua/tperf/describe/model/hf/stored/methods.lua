@@ -10,6 +10,7 @@
 --   cache     the dtype that the file has scales for
 --   head      the format of the output table, if it is quantised; tables: of the input table, too
 --   index, row_scale   bytes for each feature of a product's input (GPTQ's g_idx) and output
+--   routers   whether routers are quantised as other products are
 --   shape     bytes of a product's shape (compressed-tensors' packed integers)
 local methods = {}
 
@@ -180,19 +181,21 @@ methods["intel/auto-round"] = methods["auto-round"]
 -- map names with false, or other settings.
 local function mlx(q)
   local function format(one)
-    local mode = one.mode or q.mode
+    local mode = one.mode -- a module's own settings are affine unless they say otherwise
     if mode == "mxfp4" or mode == "nvfp4" then return mode end
     if mode ~= nil and mode ~= "affine" then return nil end
     local made = integers(one.bits or q.bits, one.group_size or q.group_size)
     if made then made.scale = 4 end
     return made
   end
-  local found = { format = format(q), products = "bf16", ignore = {}, listed = {} }
+  local found = { format = format(q), products = "bf16", ignore = {}, listed = {}, routers = true }
   found.head, found.tables = found.format, found.format
   for name, one in pairs(q) do
-    if tostring(name):find(".", 1, true) then
+    if tostring(name):find(".", 1, true) or name == "lm_head" then
       name = name:gsub("switch_mlp", "experts") -- MLX's stack of experts
       local other = type(one) == "table" and format(one)
+      if name:find "embed_tokens$" then found.tables = other or nil end
+      if name:find "lm_head$" then found.head = other or nil end
       if one == false then
         found.ignore[#found.ignore + 1] = name
       elseif type(one) == "table" and not other then

@@ -25,6 +25,7 @@ local HOLDERS <const> = {
   shared_experts = { "mlp.shared_experts mlp.shared_expert block_sparse_moe.shared_experts mixer.shared_experts "
     .. "feed_forward.shared_expert shared_mlp mlp.shared_mlp moe.shared_experts shared_expert", MLP },
   latents = { "mixer mlp", { "fc1_latent_proj fc2_latent_proj" } },
+  router = { "mlp block_sparse_moe mixer feed_forward router", {} },
 }
 
 -- Where layers have a dense MLP beside their experts, which tperf counts as a shared expert (Gemma 4).

@@ -14,6 +14,7 @@ local NAMES <const> = {
   input = "in_proj in_proj_qkvz in_proj_qkv", rates = "in_proj_ba in_proj_b in_proj_a", output = "out_proj",
   gate = "gate_proj gate_up_proj w1", up = "up_proj gate_up_proj w3 fc1 c_fc dense_h_to_4h",
   down = "down_proj w2 fc2 c_proj dense_4h_to_h", fc1_latent = "fc1_latent_proj", fc2_latent = "fc2_latent_proj",
+  router = "gate router proj",
 }
 
 -- Adds a product n_in -> n_out to a list, `count` times in a layer.
@@ -77,6 +78,7 @@ local function products(m, group)
   if group.mlp == "dense" then mlp(m, list, "mlp", m.ffn, m.hidden) end
   if group.mlp == "experts" then
     mlp(m, list, "experts", e.ffn, e.latent or m.hidden, e.count)
+    add(list, "router", "router", m.hidden, e.count + e.zero)
     if e.shared > 0 then mlp(m, list, "shared_experts", e.shared * (e.shared_ffn or e.ffn), m.hidden) end
     if e.latent then
       add(list, "latents", "fc1_latent", m.hidden, e.latent)
@@ -109,15 +111,17 @@ end
 --- Bytes that a product's weights take.
 ---@param format string|table|false  a name or { bits, group, zero_points, scale }; false: not quantised
 ---@param rules table  wide: bytes of weights that are not; index, row_scale: bytes per input and output feature;
----   shape: bytes of a product's shape
+---   shape: bytes of a product's shape; routers: whether they are quantised as other products
 function tensors.bytes(format, n_in, n_out, rules)
   if not format then return rules.wide * n_in * n_out end
   if type(format) == "table" then return integers(format, n_in, n_out, rules) end
   return SIZES[format](n_in, n_out, rules)
 end
 
--- The format of a product in a layer: the one that differs from the usual one among its names and holders.
-local function format_of(one, layer, holders, usual, value_of)
+-- The format of a product in a layer: the one that differs from the usual one among its names and holders. Routers stay
+-- wide unless a list names them, or the method quantises them as other products; those with biases of scores are no
+-- products of MLX's.
+local function format_of(one, layer, holders, usual, value_of, plain)
   local names = NAMES[one.leaf]
   for holder in holders:gmatch "%S+" do
     for name in names:gmatch "%S+" do
@@ -126,7 +130,7 @@ local function format_of(one, layer, holders, usual, value_of)
       if value ~= usual then return value end
     end
   end
-  return usual
+  return (one.part ~= "router" or plain) and usual
 end
 
 local function shown(format)
@@ -157,15 +161,15 @@ end
 ---@return table[]? rows
 ---@return string? fault
 function tensors.of(m, holders, usual, value_of, rules)
-  local rows = { n = 1 }
+  local rows, plain = { n = 1 }, rules.routers == true and not (m.experts and m.experts.router_bias)
   for _, group in ipairs(groups.of(m)) do
     local list = products(m, group)
     if not list then return nil, "recurrent layers" end
     for layer = group.first - 1, group.first + group.count - 2 do
       for _, one in ipairs(list) do
-        local value, fault = format_of(one, layer, holders(one.part), usual, value_of)
+        local value, fault = format_of(one, layer, holders(one.part), usual, value_of, plain)
         if value == nil then return nil, fault end
-        collect(rows, one, value, rules)
+        if value or one.part ~= "router" then collect(rows, one, value, rules) end
       end
     end
   end
