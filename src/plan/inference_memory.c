@@ -63,8 +63,9 @@ static layer_counts holdings_of(const tperf_inference *s, const tperf_stage *sta
 // The largest batch with total_of <= room. Both arms of the maximum bound it; the last two lines correct a quotient
 // that rounding moved across an integer.
 static double largest_batch(const layer_counts *h, double room) {
-    double left = room - h->weights;
-    double batch = floor(fmin((left - h->prompts) / h->cache, left / (h->cache + h->step)));
+    double left = room - h->weights, cached = left - h->prompts;
+    cached = h->cache > 0 ? cached / h->cache : cached < 0 ? 0 : INFINITY;
+    double batch = floor(fmin(cached, left / (h->cache + h->step)));
     if (total_of(h, batch + 1) <= room) batch++;
     if (total_of(h, batch) > room) batch--;
     return fmin(fmax(batch, 0), 9007199254740992.0); // 2^53

@@ -74,7 +74,8 @@ end
 
 --- Turns checked arguments into a problem: model, system, rules and cached layouts.
 ---@return table problem  { what, o = a copy of the arguments with their dtypes filled in, model, system, strategy,
----  rules, weights = of tperf.describe.stored, plan, price, placed = of tperf.question.placement }
+---  rules, weights = of tperf.describe.stored, passes = whether the model is an encoder, plan, price,
+---  placed = of tperf.question.placement }
 ---@param order string?  the engine's order of ranks, if its software says
 function serving.problem(what, given, order)
   local o = core.resource.sized(FIELDS)
@@ -84,6 +85,7 @@ function serving.problem(what, given, order)
   placement.check(what, o)
   p.placed = placement.of(o, p.rules, { p.strategy }, order or rank_order.SERVING)
   check_served(what, p.model, p.strategy, o, p.rules)
+  p.passes = rawget(p.model, "encoder") ~= nil
   p.weights = stored.fill(what, o, p.model, p.system)
   o.state_dtype = o.state_dtype or p.model.state_dtype
   p.plan = plan_of(p.model, p.strategy, p.rules, o.attention, p.weights)
@@ -91,7 +93,7 @@ function serving.problem(what, given, order)
   return p
 end
 
--- What the layers' description says that they keep.
+-- What the layers' description says that they keep; an encoder's nothing, as no token follows.
 local function described_caches(p, sizes)
   local o, list = p.o, {}
   local share = strategy.share(p.strategy, p.model, 1, sizes, p.rules,
@@ -99,7 +101,8 @@ local function described_caches(p, sizes)
   for i, kind in ipairs(p.plan.layout.kinds) do
     local one = cache.of(p.model, share, kind)
     list[i] = {
-      section = i, token_bytes = one.elements * BYTES[o.kv_dtype], most_tokens = one.tokens or 0,
+      section = i, token_bytes = p.passes and 0 or one.elements * BYTES[o.kv_dtype],
+      most_tokens = one.tokens or 0,
       state_bytes = one.state_bytes,
     }
   end
@@ -317,6 +320,7 @@ function serving.evaluate(p, c, laid)
   r.memory.capacity = visible_memory(p.system) * (1 - o.reserve)
   r.feasible = c.batch <= r.max_batch
   figures.add_cost(r, p, replicas, prompts, steps)
+  if p.passes then figures.of_passes(r) end
   return r, shape, fast
 end
 

@@ -42,4 +42,18 @@ function figures.add_steady(r, o, groups, steps)
     tpot = o.generate > 1 and decoding / (o.generate - 1) or nil }
 end
 
+--- Keeps of an encoder's record what passes over batches of sequences have: their time and rate, and as the largest
+--- batch, of which buffers are in proportion, what fits beside the weights.
+---@param r table  a record
+function figures.of_passes(r)
+  local m = r.memory
+  r.sequences_per_second, r.tokens_per_second = r.tokens_per_second, r.prefill_tokens_per_second
+  r.tokens_per_second_per_gpu, r.total_tokens_per_second = r.tokens_per_second / r.gpus, r.tokens_per_second
+  r.steady, r.energy_per_token, r.cache_sequence, r.decode = nil, nil, nil, nil
+  if r.cost then r.cost = { input = r.cost.input, total = r.cost.input } end
+  local most = m.buffers > 0 and (m.capacity - m.weights) * r.prefill_batch / m.buffers or math.huge
+  r.max_batch = math.tointeger(math.max(math.min(most, 2.0 ^ 53) // 1, 0))
+  r.feasible = m.total <= m.capacity
+end
+
 return figures

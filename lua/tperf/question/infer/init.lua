@@ -225,6 +225,7 @@ local function prepare(given)
   local o = check.record("tperf.infer", given, schema_of(s))
   o.strategy = s
   local p = serving.problem("tperf.infer", o)
+  if p.passes and given.prefill_batch == nil then o.prefill_batch = o.batch end
   check_sizes(p, o)
   return { o = o, p = p, laid = serving.lay_out(p, o) }
 end
@@ -250,6 +251,9 @@ end
 ---  prefill, decode        { time, compute, memory, tensor_comm, pipeline_comm, wait } of one prefill, of all steps
 ---  cost                   dollars per million tokens { input, output, total, generated }; energy_per_token (J)
 ---  warnings               sentences: what of the model the figures take for granted; nil: nothing
+---  sequences_per_second   of an encoder (embedding, reranking), which reads each batch in one pass: 'generate' is 1,
+---                         'prefill_batch' the batch by default; ttft and latency are those of a batch,
+---                         tokens_per_second counts the tokens read, and nothing is cached
 ---  ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time,
 ---                         flops, bytes, intensity, bound, weight_bytes } of one layer or end, averaged over steps
 function infer.run(given)

@@ -16,12 +16,20 @@ local function check_model(what, m, o, set)
   if #stated.sequences(m) > 1 and not (m.architecture and what:find "infer") then
     refusal.raise("%s: model '%s' has stacks of layers with sequences of their own, which are not served", what, m.name)
   end
-  local bare = m.encoder and not m.encoder.head -- it has no output table
-  if not m.vocab or not m.causal or bare then refusal.raise("%s: model '%s' generates no tokens", what, m.name) end
+  local encoder = rawget(m, "encoder")
+  local passes = encoder and what == "tperf.infer" -- over batches of sequences
+  if passes and o.generate > 1 then
+    refusal.raise("%s: model '%s' generates no tokens: 'generate' = 1 asks for passes over sequences of 'prompt' "
+      .. "tokens", what, m.name)
+  end
+  local bare = encoder and not encoder.head -- it has no output table
+  if not passes and (not m.vocab or not m.causal or bare) then
+    refusal.raise("%s: model '%s' generates no tokens", what, m.name)
+  end
   if o.state_dtype and not (groups.recur(m) or m.architecture) then
     refusal.raise("%s: 'state_dtype' is of recurrent layers, and model '%s' has none", what, m.name)
   end
-  if m.context and o.prompt + o.generate > m.context then
+  if m.context and o.prompt + (passes and 0 or o.generate) > m.context then
     refusal.raise("%s: 'prompt' + 'generate' (%d + %d) must be at most the model's context of %d tokens", what,
       o.prompt, o.generate, m.context)
   end

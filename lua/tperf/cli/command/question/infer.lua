@@ -14,6 +14,7 @@ local SEARCH = { "gpus", "ttft", "tpot", "objective", "top" }
 local columns = options.join(serving_axes.columns(), {
   { key = "pp" }, { key = "dp" }, { key = "batch" }, { key = "max_batch", wide = 0 },
   { key = "ttft", unit = "s" }, { key = "tpot", unit = "s" }, { key = "tokens_per_second", title = "tokens/s" },
+  { key = "sequences_per_second", title = "sequences/s" },
   { key = "tokens_per_second_per_gpu", title = "per GPU", wide = 1 },
   { key = "memory.total", title = "memory", unit = "bytes" }, { key = "cost.generated", title = "$/Mtoken" },
   { key = "strategy", usual = "tensor" }, { key = "software", csv = true },
@@ -151,6 +152,7 @@ return {
 The static answer: one batch that starts at once, or (steady) is always full; tperf serve simulates arrivals.
 For example: tperf infer llama-3.1-70b -s h100-sxm --tp 8 -b 32 -p 2048 -n 256
 Prints a row for each value of --batch and of sizes; if one has no figures, the reason below.
+An encoder (embedding, reranking) reads each batch of -b sequences of -p tokens in one pass: -n 1.
 With -g, the best configurations on that many GPUs:
   tperf infer llama-3.1-70b -s h100-sxm -g 16 -p 2048 -n 256 --tpot 20ms --pareto]],
   options = options.join(ask.options(registry.rows "infer", true), options.under("this command", {
