@@ -197,9 +197,11 @@
 ---@field out_channels integer predicted numbers per pixel
 
 ---@class tperf.model.encoder
+---@field contacts? boolean a regression over the maps of all heads, which predicts contacts of residues (ESM)
 ---@field head? boolean false: no output table
 ---@field pooler? boolean a product and a tanh of the first token
 ---@field pooler_classes? integer classes of a classifier after the pooler
+---@field projection? integer a product without a bias to so many features (CLIP)
 ---@field segments? integer rows of the table of token types
 ---@field token_classes? integer a product, the activation and a classifier of every token into as many (ELECTRA)
 ---@field transform? boolean a product, the activation and a norm before the output table
@@ -328,7 +330,10 @@
 ---@field image integer pixels along a side
 ---@field mask_token? boolean a token that takes the place of masked patches in training (DINOv2)
 ---@field patch integer pixels along a side
+---@field patch_bias? boolean of the product from a patch's pixels (not in CLIP)
 ---@field pooler? boolean a product and a tanh of the class token
+---@field probe? boolean a learned query pools the patches by attention, then comes an MLP (SigLIP)
+---@field projection? integer a product without a bias to so many features (CLIP)
 
 ---@class tperf.model.window
 ---@field attention_sinks? boolean one learned score per head

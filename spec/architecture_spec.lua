@@ -13,7 +13,8 @@ local MODELS = {
 -- Models of files, for what no shipped model has.
 for _, name in ipairs { "granite-4.0-h-small", "bamba-9b", "falcon3-mamba-7b", "roberta-base", "modernbert-base",
   "electra-small-discriminator", "electra-base-generator", "bart-base",
-  "clip-vit-large-text", "dinov2-base", "deit-base-distilled-hasta" } do
+  "clip-vit-large-text", "dinov2-base", "deit-base-distilled-hasta",
+  "clip-vit-large-vision", "esm2-650m" } do
   MODELS[#MODELS + 1] = "spec/data/hf/" .. name .. ".json"
 end
 -- Ops whose backward pass recomputes what the forward pass did not keep.

@@ -57,6 +57,17 @@ local STATED <const> = {
       patch_size = 14, image_size = 384 } }, 2246272880 },
 }
 
+-- Both towers of models that compare images and texts, with projections and scalars.
+table.move({
+  { "CLIP ViT-L/14", { model_type = "clip", projection_dim = 768, text_config = { hidden_size = 768,
+    intermediate_size = 3072, num_attention_heads = 12, hidden_act = "quick_gelu" }, vision_config = {
+      hidden_size = 1024, intermediate_size = 4096, num_hidden_layers = 24, patch_size = 14 } }, 427616513 },
+  { "SigLIP so400m/14 of 384 pixels", { model_type = "siglip", text_config = { model_type = "siglip_text_model",
+    hidden_size = 1152, intermediate_size = 4304, num_hidden_layers = 27, num_attention_heads = 16 }, vision_config = {
+      hidden_size = 1152, intermediate_size = 4304, num_hidden_layers = 27, patch_size = 14, image_size = 384 } },
+    877960498 },
+}, 1, 2, #STATED + 1, STATED)
+
 local function whole(m)
   local sum = m:parameters().total
   for _, tower in ipairs(m.towers) do sum = sum + tower.parameters end
@@ -101,6 +112,18 @@ describe("the towers of", function()
     assert.equal("audio", m.towers[2].name)
     local borrowed = 16 * (2 * 1536 * 256 + 256) + 4 * (2 * 1536 * 512 + 512)
     assert.equal(10246357958, 2 * (whole(m) + 4 * (112 + 120) + borrowed))
+  end)
+end)
+
+describe("SigLIP's image tower on its own", function()
+  it("has a pooling query in its blocks as in its counts, and its rounded-down image", function()
+    local m = files.model "siglip-so400m-vision"
+    local found = require "tperf.question.model_check".run(m).parameters
+    assert.equal(428225600, found.counted)
+    assert.equal(found.described, found.counted)
+    assert.equal(27 * 27, m.seq) -- of 384 pixels, 6 are left out
+    assert.equal(428225600 - 1152 - 4 * (1152 * 1152 + 1152) - 2 * 1152 * 4304 - 4304 - 1152 - 2 * 1152, tperf.model(
+      files.changed("siglip-so400m-vision", { vision_use_head = false })):parameters().total)
   end)
 end)
 

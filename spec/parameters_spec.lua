@@ -135,6 +135,9 @@ local expected = { -- name, total, active (nil: the total)
   { "bart-base", 139420416 }, -- seen
   { "bart-large", 406291456 }, -- seen
   { "clip-vit-large-text", 123060480 }, -- seen
+  { "clip-vit-large-vision", 303179776 + 1024 * 768 }, -- seen, and its projection
+  { "siglip-so400m-vision", 877960498 - 449734896 - 2 }, -- seen with hf_towers_spec.lua's text tower, two scalars
+  { "esm2-650m", 651043254 }, -- seen
   -- ViT-B/16 without its thousand classes, with two; the token and its position. With the teacher's thousand: seen.
   { "deit-base-distilled-hasta", 86567656 - 998 * 769 + 2 * 768 },
   { "dinov2-base", 86580480 }, -- seen

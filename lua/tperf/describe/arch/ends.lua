@@ -46,7 +46,8 @@ ends.embedding = block("embedding", function(m, p)
   end
   if m.vision then
     local v = m.vision
-    add(p:replicated { name = "patches", n_in = v.channels * v.patch * v.patch, n_out = m.hidden, bias = true })
+    add(p:replicated { name = "patches", n_in = v.channels * v.patch * v.patch, n_out = m.hidden,
+      bias = v.patch_bias })
   end
   add(positions(m, p))
   if m.encoder_stack then parts.append(ops, cross.embedding(m, p)) end
@@ -115,6 +116,40 @@ local function pooler(m, p)
   return { product("pooler", m.hidden), classes and product("classes", classes) }
 end
 
+-- A learned query of every image attends to its patches; an MLP with a norm of its own follows (SigLIP). The query's
+-- parameters are among the patches'.
+local function probe(m, p)
+  local one = p.micro_batch
+  local function product(name, n_in, n_out, rows)
+    return p:replicated { name = name, n_in = n_in, n_out = n_out, bias = true, rows = rows }
+  end
+  return {
+    product("probe-query", m.hidden, m.hidden, one), product("probe-keys", m.hidden, 2 * m.hidden),
+    op.attention {
+      name = "probe-attention", batch = one, heads = m.heads, kv_heads = m.heads, queries = 1, keys = p.seq,
+      head_dim = m.head_dim, causal = false, dtype = p.dtype,
+    },
+    product("probe-output", m.hidden, m.hidden, one),
+    op.norm { name = "probe-norm", tokens = one, width = m.hidden, parameters = 2 * m.hidden, dtype = p.dtype },
+    product("probe-widen", m.hidden, m.ffn, one),
+    op.activation { kind = m.activation, elements = 1.0 * one * m.ffn, dtype = p.dtype },
+    product("probe-narrow", m.ffn, m.hidden, one),
+  }
+end
+
+-- The product of pooled features without a bias; and the regression over an encoder's maps, of which a pass that asks
+-- for no contacts computes nothing.
+local function projected(m, p)
+  local o, ops = m.encoder or m.vision or {}, {}
+  if o.projection then
+    ops[1] = p:replicated { name = "projection", n_in = m.hidden, n_out = o.projection, rows = p.micro_batch }
+  end
+  if o.contacts then
+    ops[#ops + 1] = p:replicated { name = "contacts", n_in = m.layers * m.heads, n_out = 1, bias = true, rows = 1 }
+  end
+  return ops
+end
+
 local function transformed(m, p, width, bias)
   return {
     p:replicated { name = "transform", n_in = m.hidden, n_out = width, bias = bias },
@@ -141,6 +176,8 @@ ends.head = block("head", function(m, p)
   if m.encoder_stack then parts.append(ops, cross.last(m, p)) end
   if m.final_norm then ops[#ops + 1] = parts.norm(m, p, "norm") end
   if (m.encoder or m.vision or {}).pooler then parts.append(ops, pooler(m, p)) end
+  if m.vision and m.vision.probe then parts.append(ops, probe(m, p)) end
+  parts.append(ops, projected(m, p))
   if m.encoder and m.encoder.token_classes then parts.append(ops, token_classes(m, p)) end
   if m.classes then -- of every token
     return parts.append(ops, m.classes > 0 and { p:replicated {

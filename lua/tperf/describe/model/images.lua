@@ -5,8 +5,8 @@ local images = {}
 ---@param v table  a model's field `vision`
 function images.extra_tokens(v) return (v.class_token and 1 or 0) + (v.distillation and 1 or 0) end
 
---- Learned vectors in all: also that which stands for masked patches.
-function images.vectors(v) return images.extra_tokens(v) + (v.mask_token and 1 or 0) end
+--- Learned vectors in all: also that which stands for masked patches, and a query that pools patches.
+function images.vectors(v) return images.extra_tokens(v) + (v.mask_token and 1 or 0) + (v.probe and 1 or 0) end
 
 --- Tokens of a sequence.
 function images.tokens(v) return (v.image // v.patch) * (v.image // v.patch) + images.extra_tokens(v) end

@@ -147,7 +147,10 @@ local function encoder(m)
   local transform = e.head and e.transform and linear(h, width, e.transform_bias) + norm(m, width) or 0
   local pooler = e.pooler and linear(h, h, true) + (e.pooler_classes and linear(h, e.pooler_classes, true) or 0) or 0
   local classifier = e.token_classes and linear(h, h, true) + linear(h, e.token_classes, true) or 0
-  return { positions = 1.0 * e.segments * width, projections = widened + transform + pooler + classifier }
+  local projected = e.projection and linear(h, e.projection) or 0
+  local contacts = e.contacts and linear(1.0 * m.layers * m.heads, 1, true) or 0
+  return { positions = 1.0 * e.segments * width,
+    projections = widened + transform + pooler + classifier + projected + contacts }
 end
 
 -- DiT's ends: time step and class; the last layer's modulation and its product to the pixels of a patch.
@@ -185,8 +188,10 @@ local function ends(m)
   if m.encoder_stack then add(sum, source(m)) end
   if m.vision then
     local v = m.vision
-    sum.patches = linear(1.0 * v.channels * v.patch ^ 2, m.hidden, true) + images.vectors(v) * m.hidden
-    sum.projections = v.pooler and linear(m.hidden, m.hidden, true) or nil
+    local square = linear(m.hidden, m.hidden, true)
+    sum.patches = linear(1.0 * v.channels * v.patch ^ 2, m.hidden, v.patch_bias) + images.vectors(v) * m.hidden
+    sum.projections = (v.pooler and square or 0) + (v.projection and linear(m.hidden, v.projection) or 0)
+      + (v.probe and 4 * square + norm(m, m.hidden) + mlp(m, m.ffn) or 0)
     sum.head = v.classes and (v.distillation == "classes" and 2 or 1) * linear(m.hidden, v.classes, true) or 0
   end
   if m.encoder then add(sum, encoder(m)) end

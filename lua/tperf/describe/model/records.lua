@@ -86,6 +86,9 @@ records.vision = {
   -- Another one, which learns a teacher's classes: "token"; "classes", with a head of its own (DeiT).
   distillation = check.choice { { "token", "classes" }, optional = true },
   mask_token = flag(false), -- a token that takes the place of masked patches in training (DINOv2)
+  patch_bias = flag(true), -- of the product from a patch's pixels (not in CLIP)
+  probe = flag(false), -- a learned query pools the patches by attention, then comes an MLP (SigLIP)
+  projection = size(some), -- a product without a bias to so many features (CLIP)
 }
 
 -- Mamba-1 layers (arXiv 2312.00752).
@@ -162,6 +165,8 @@ records.encoder = {
   pooler = flag(false), -- a product and a tanh of the first token
   pooler_classes = size(some), -- classes of a classifier after the pooler
   head = flag(true), -- false: no output table
+  projection = size(some), -- a product without a bias to so many features (CLIP)
+  contacts = flag(false), -- a regression over the maps of all heads, which predicts contacts of residues (ESM)
 }
 
 -- The encoder of an encoder-decoder (T5, arXiv 1910.10683); `layers` counts both, `seq` is the decoder's.

@@ -35,6 +35,14 @@ defaults.fields = {
     vocab_size = 151936, hidden_size = 4096, intermediate_size = 22016, num_hidden_layers = 32,
     num_attention_heads = 32, num_key_value_heads = 32, head_dim = 128, max_position_embeddings = 32768,
   },
+  clip_text_model = {
+    vocab_size = 49408, hidden_size = 512, intermediate_size = 2048, num_hidden_layers = 12, num_attention_heads = 8,
+    max_position_embeddings = 77,
+  },
+  siglip_text_model = {
+    vocab_size = 32000, hidden_size = 768, intermediate_size = 3072, num_hidden_layers = 12, num_attention_heads = 12,
+    max_position_embeddings = 64,
+  },
   phi3 = {
     vocab_size = 32064, hidden_size = 3072, intermediate_size = 8192, num_hidden_layers = 32,
     num_attention_heads = 32, max_position_embeddings = 4096,
@@ -46,6 +54,7 @@ defaults.text_types = {
   llava = "llama", llava_next = "llama", llava_next_video = "llama", vipllava = "llama", video_llava = "llama",
   llava_onevision = "qwen2", paligemma = "gemma", idefics3 = "llama", mllama = "mllama_text_model",
   gemma3 = "gemma3_text", mistral3 = "mistral", internvl = "qwen2", aya_vision = "cohere2", llama4 = "llama4_text",
+  clip = "clip_text_model", siglip = "siglip_text_model",
 }
 
 return defaults

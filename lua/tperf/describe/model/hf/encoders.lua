@@ -125,16 +125,40 @@ function types.modernbert(c)
   return m
 end
 
--- CLIP's text tower: GPT's layers without an output table. A file of both towers describes another model.
+-- CLIP's text tower: GPT's layers without an output table. One class has a projection, as has the text model of a file
+-- with both towers, of which the other is counted beside it (hf/towers.lua).
 function types.clip_text_model(c)
-  if c.outer then
-    c:fail(nil, "only CLIP's text tower is modelled, on its own: this file has two (docs/architectures.md)")
-  end
-  c:ignore "projection_dim" -- of the class with a projection
+  local width = c:count("projection_dim", 512)
+  if c.outer then width = c.outer:count("projection_dim", 512) end
   local m = parts.gpt(c, "quick_gelu")
   m.seq, m.dropout, m.encoder = c:count("max_position_embeddings", 77), false, {}
   m.causal, m.biases = true, { qkv = true, attention_out = true, mlp = true, norm = true }
-  return ends(c, m, "CLIPText", { Model = { head = false } }, "Model")
+  return ends(c, m, "CLIPText", { Model = { head = false, projection = c.outer and width or nil },
+    ModelWithProjection = { head = false, projection = width } }, "Model")
+end
+
+-- SigLIP's text tower: a product of the last token follows the layers.
+function types.siglip_text_model(c)
+  local m = bert_layers(parts.gpt(c, "gelu_pytorch_tanh"), 0)
+  parts.only(c, { projection_size = m.hidden })
+  m.seq, m.dropout, m.embedding_norm, m.final_norm = c:count("max_position_embeddings", 64), false, false, true
+  return ends(c, m, "SiglipText", { Model = { head = false, pooler = true } }, "Model")
+end
+
+-- ESM: norms before the sublayers, rotary or learned positions, and a regression that predicts contacts.
+function types.esm(c)
+  parts.only(c, { is_folding_model = false })
+  c:ignore "token_dropout|mask_token_id|vocab_list|esmfold_config"
+  local m = bert_layers(parts.gpt(c, "gelu"), 0)
+  local kind, rows = c:text("position_embedding_type", "absolute"), c:count("max_position_embeddings", 1026)
+  if kind ~= "absolute" and kind ~= "rotary" then
+    c:fail("position_embedding_type", "= %s is not modelled; known: absolute, rotary (docs/architectures.md)",
+      check.show(kind))
+  end
+  m.positions, m.position_rows = kind == "rotary" and "rotary" or "learned", kind ~= "rotary" and rows or nil
+  m.seq = rows - c:count("pad_token_id", 1, 0) - 1
+  m.embedding_norm, m.final_norm, m.encoder.contacts = c:flag("emb_layer_norm_before", false), true, true
+  return ends(c, m, "Esm", { Model = HEADS.Model, ForMaskedLM = HEADS.ForMaskedLM }, "ForMaskedLM", true)
 end
 
 -- BERT's layers without token types and pooler.

@@ -18,11 +18,11 @@ end
 local VIT <const> = { ViTForImageClassification = "classes", ViTModel = "pooler" }
 
 -- An image encoder: a class token, learned positions, and what its class has after the layers.
-local function vit(c, ending)
+local function vit(c, ending, act)
   local bias = c:flag("qkv_bias", true)
   return {
     layers = parts.layers(c), hidden = c:count(keys.hidden), heads = c:count(keys.heads),
-    ffn = c:count(keys.ffn), gated = false, norm = "layernorm", activation = activation(c, "gelu"),
+    ffn = c:count(keys.ffn), gated = false, norm = "layernorm", activation = activation(c, act or "gelu"),
     biases = { qkv = bias, attention_out = true, mlp = true, norm = true }, positions = "learned", causal = false,
     vision = {
       image = c:count "image_size", patch = c:count "patch_size", channels = c:count("num_channels", 3),
@@ -32,6 +32,32 @@ local function vit(c, ending)
 end
 
 function types.vit(c) return vit(c, end_of(c, VIT)) end
+
+local CLASSES_OF_CLIP <const> = { CLIPVisionModel = "none", CLIPVisionModelWithProjection = "projection" }
+
+-- CLIP's image tower on its own: a norm before the layers, too, and patches without a bias. Files name the width of a
+-- projection that one class has.
+function types.clip_vision_model(c)
+  c:assume { num_hidden_layers = 12, hidden_size = 768, num_attention_heads = 12, intermediate_size = 3072,
+    image_size = 224, patch_size = 32 }
+  local m, width = vit(c, "none", "quick_gelu"), c:count("projection_dim", 512)
+  local ending = end_of(c, CLASSES_OF_CLIP)
+  m.vision.patch_bias, m.embedding_norm = false, true
+  m.vision.projection = ending == "projection" and width or nil
+  return m
+end
+
+-- SigLIP's image tower on its own: no token of a class; a learned query pools the patches. Pixels beyond the last whole
+-- patch are left out.
+function types.siglip_vision_model(c)
+  c:assume { num_hidden_layers = 12, hidden_size = 768, num_attention_heads = 12, intermediate_size = 3072,
+    image_size = 224, patch_size = 16 }
+  local m = vit(c, "none", "gelu_pytorch_tanh")
+  end_of(c, { SiglipVisionModel = "none" })
+  m.vision.class_token, m.vision.probe = false, c:flag("vision_use_head", true)
+  m.vision.image = math.max(m.vision.image - m.vision.image % m.vision.patch, m.vision.patch)
+  return m
+end
 
 -- ViT with a distillation token, which one class gives a head of its own.
 function types.deit(c)

@@ -32,14 +32,12 @@ end
 
 -- What architectures that are refused have that tperf cannot describe.
 local BEYOND <const> = {
-  clip_vision_model = "a norm before its layers, and patches without a bias",
-  dinov3_vit = "rotary positions of patches and a gate of its own MLP", esm = "rotary positions and a norm of tables",
+  dinov3_vit = "rotary positions of patches and a gate of its own MLP",
   gemma3n_text = "a table for every layer and several streams",
   inkling = "biases by distance and short convolutions in attention", kimi_k3 = "attention of its own code",
   minimax_m1 = "lightning attention", minimax_m3 = "attention to blocks that an indexer selects",
   minimax_text_01 = "lightning attention", mllama_text_model = "layers that attend to images",
   rwkv = "RWKV's time mixing", rwkv7 = "RWKV's time mixing",
-  siglip_vision_model = "a head that pools patches by attention",
   step3_text = "queries factored into several matrices", whisper = "an encoder of sound with convolutions",
   zamba = "layers that share weights", zamba2 = "layers that share weights",
 }

@@ -138,6 +138,12 @@ wholes.idefics3 = image_and("idefics3_vision", function(v, m, c)
 end)
 wholes.smolvlm = wholes.idefics3
 
+-- Both towers of CLIP and SigLIP, and scalars of their loss. The image tower's projection goes with it.
+wholes.clip = image_and("clip_vision_model", function(v, _, c)
+  return linear(v:count "hidden_size", c:count("projection_dim", 512)) + 1
+end)
+wholes.siglip = image_and("siglip_vision_model", function() return 2 end)
+
 -- Qwen's patches are of several frames; a merger makes one token of the patches of a square.
 local QWEN <const> = { depth = 32, in_channels = 3, patch_size = 14, spatial_merge_size = 2, temporal_patch_size = 2 }
 
