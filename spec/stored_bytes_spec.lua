@@ -132,6 +132,43 @@ describe("tperf params counts the stored bytes of", function()
     program.remove(folder)
   end)
 
+  -- As nvidia/Qwen3.6-35B-A3B-NVFP4 lists them, and MiniMax-M3-NVFP4 its experts: layers of the modules for
+  -- multi-token prediction are none of the model's; experts named one by one; the output table among the products.
+  it("what lists name layer by layer and expert by expert", function()
+    local files, json = require "hf_files", require "tperf.output.json"
+    local folder, layers = program.folder(), {}
+    local four, eight = { quant_algo = "W4A16_NVFP4", group_size = 16 }, { quant_algo = "FP8" }
+    local function name(i, rest, one) layers[("model.language_model.layers.%d.%s"):format(i, rest)] = one end
+    for i = 0, 39 do
+      local full = i % 4 == 3
+      for _, leaf in ipairs(full and { "q_proj", "k_proj", "v_proj", "o_proj" } or { "in_proj_qkv", "in_proj_z",
+        "out_proj" }) do
+        name(i, (full and "self_attn." or "linear_attn.") .. leaf, eight)
+      end
+      for _, leaf in ipairs { "gate_proj", "up_proj", "down_proj" } do
+        name(i, "mlp.shared_expert." .. leaf, four)
+        for expert = 0, 3 do name(i, ("mlp.experts.%d.%s"):format(expert, leaf), four) end
+      end
+    end
+    layers.lm_head = four
+    local fields = files.fields("qwen3.6-35b-a3b", { num_experts = 4, num_experts_per_tok = 2 })
+    fields.quantization_config = { quant_method = "modelopt", quant_algo = "MIXED_PRECISION", ignore = { "mtp*",
+      "mtp.layers.0*" }, quantized_layers = layers }
+    fields.torch_dtype = "bfloat16"
+    program.write(folder .. "/config.json", json.encode(fields))
+    local expert, head = 3 * 2048 * 512, 248320 * 2048
+    local text = 34660610688 - 40 * 252 * (expert + 2048) -- 4 of 256 experts, and a shared one in each layer
+    local experts, tensors = 40 * 5 * expert, 40 * 5 * 3 + 1
+    local attention = 10 * (2 * 16 * 256 + 2 * 2 * 256) * 2048 + 10 * 16 * 256 * 2048
+    local delta = 30 * ((2 * 2048 + 2 * 4096) + 4096) * 2048
+    local wide = text - experts - head - attention - delta
+    assert.equal(2 * wide + (experts + head) * 9 / 16 + 8 * tensors + attention + delta, (bytes_of(folder)))
+    layers["model.language_model.layers.7.mlp.experts.2.up_proj"] = nil -- of one expert nothing is said
+    program.write(folder .. "/config.json", json.encode(fields))
+    assert.is_nil((bytes_of(folder)))
+    program.remove(folder)
+  end)
+
   it("nothing of which only the name says that it has fewer bits", function()
     local folder = folder_with()
     os.execute(("cd '%s' && mkdir Thing-7B-NVFP4 && cp config.json Thing-7B-NVFP4"):format(folder))

@@ -118,9 +118,8 @@ local function keep_tensors(c, path, dense, found, list, usual, value_of)
   account.keep(path, function(m)
     if m.architecture then return nil, rules end
     local rows, fault = tensors.of(m, function(part) return modules.holders(part, dense) end, usual, value_of, rules)
-    for _, one in ipairs(rows and list or {}) do
-      if not one.matched and not modules.is_outside(one.text, m.layers) then return nil, rules, one.text end
-    end
+    local unclear = rows and modules.unmatched(list, m)
+    if unclear then return nil, rules, unclear end
     return rows, rules, fault
   end)
 end
@@ -139,9 +138,8 @@ local function formats_of(m, found, c, path)
   keep_tensors(c, path, dense, found, list, usual, value_of)
   local found_in, fault = modules.by_part(m, usual, value_of, dense)
   if not found_in then return nil, fault end
-  for _, one in ipairs(list) do
-    if not one.matched and not modules.is_outside(one.text, m.layers) then return nil, one.text end
-  end
+  local unclear = modules.unmatched(list, m)
+  if unclear then return nil, unclear end
   return found_in
 end
 

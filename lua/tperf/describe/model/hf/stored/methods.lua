@@ -266,15 +266,16 @@ end
 
 -- Every quantised module by name, each with its algorithm.
 local function mixed(layers)
-  local listed = {}
+  local listed, head = {}, nil
   for name, one in pairs(type(layers) == "table" and layers or {}) do
     local given = type(one) == "table" and one or {}
     local format, products = algorithm(given.quant_algo, given.group_size)
     if not format then return fault("%s of %s", given.quant_algo or "an unknown algorithm", name) end
+    if name == "lm_head" then head = format end
     listed[#listed + 1] = { name = name, format = format, products = products }
   end
   if not listed[1] then return fault "MIXED_PRECISION without 'quantized_layers'" end
-  return { listed = listed, listed_alone = true }
+  return { listed = listed, listed_alone = true, head = head }
 end
 
 function methods.modelopt(q)

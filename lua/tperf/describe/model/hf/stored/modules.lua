@@ -14,6 +14,7 @@ local HOLDERS <const> = {
     "q_proj k_proj v_proj o_proj", "qkv_proj o_proj", "q_proj k_proj v_proj out_proj", "query_key_value dense",
     "c_attn c_proj", "wqkv wo", "q_a_proj q_b_proj kv_a_proj_with_mqa kv_b_proj o_proj",
     "q_proj kv_a_proj_with_mqa kv_b_proj o_proj", "fused_qkv_a_proj_with_mqa q_b_proj kv_b_proj o_proj",
+    "index_q_proj index_k_proj",
   } },
   recurrent = { "linear_attn mamba mixer self_attn", {
     "in_proj out_proj", "in_proj_qkvz out_proj", "in_proj_qkv in_proj_z out_proj", "q_proj k_proj v_proj o_proj",
@@ -73,6 +74,7 @@ end
 
 -- Names from "layers." on, as all of ours start there; h and blocks are GPT's and others' words for it.
 local function from_layers(name)
+  if name:find "^mtp%." then return name end -- modules for multi-token prediction have layers of their own
   local rest = name:match "layers%..*$"
   if rest then return rest end
   local other = name:match "%f[%w]h%.(%d.*)$" or name:match "%f[%w]blocks%.(%d.*)$"
@@ -141,6 +143,31 @@ function modules.is_outside(text, layers)
     end
   end
   return false
+end
+
+local function first_expert(text) return (text:gsub("experts%.%d+", "experts.0")) end
+
+--- The first entry of a list that no module of the model matched and that is not of one outside its layers' products;
+--- nil: there is none. Where a list names experts one by one, all of them and with the same value, the first stands for
+--- the others.
+---@param list table[]  of modules.list, after all modules were looked up
+---@param m table  a model, or an unfinished description
+---@return string?
+function modules.unmatched(list, m)
+  local named = {} -- name of a first expert's module -> how many experts are named so; false: with several values
+  for _, one in ipairs(list) do
+    local first = first_expert(one.text)
+    local same = named[first]
+    if same == nil then same = { count = 0, value = one.value } end
+    same = same and same.value == one.value and same
+    if same then same.count = same.count + 1 end
+    named[first] = same
+  end
+  for _, one in ipairs(list) do
+    local same = named[first_expert(one.text)]
+    local expert = same and m.experts and same.count == m.experts.count
+    if not (one.matched or expert or modules.is_outside(one.text, m.layers)) then return one.text end
+  end
 end
 
 --- The value that a list's last match of a name has; marks the entries that matched.

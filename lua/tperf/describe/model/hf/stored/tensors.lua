@@ -11,7 +11,8 @@ local NAMES <const> = {
   v = "v_proj qkv_proj query_key_value c_attn wqkv W_pack", o = "o_proj out_proj dense c_proj wo",
   q_a = "q_a_proj fused_qkv_a_proj_with_mqa", q_b = "q_b_proj", kv_a = "kv_a_proj_with_mqa fused_qkv_a_proj_with_mqa",
   kv_b = "kv_b_proj", index_q = "indexer.wq_b", index_k = "indexer.wk", index_weights = "indexer.weights_proj",
-  input = "in_proj in_proj_qkvz in_proj_qkv", rates = "in_proj_ba in_proj_b in_proj_a", output = "out_proj",
+  input = "in_proj in_proj_qkvz in_proj_qkv", z = "in_proj in_proj_qkvz in_proj_z",
+  rates = "in_proj_ba in_proj_b in_proj_a", output = "out_proj",
   gate = "gate_proj gate_up_proj w1", up = "up_proj gate_up_proj w3 fc1 c_fc dense_h_to_4h",
   down = "down_proj w2 fc2 c_proj dense_4h_to_h", fc1_latent = "fc1_latent_proj", fc2_latent = "fc2_latent_proj",
   router = "gate router proj",
@@ -49,7 +50,8 @@ local function recurrent(m, group, list)
   local d, s = m.delta, m.mamba
   if group.delta and not (d.decay_rank or d.gate_rank) then
     local values = d.value_heads * d.value_dim
-    add(list, "recurrent", "input", m.hidden, 2 * d.heads * d.key_dim + 2 * values)
+    add(list, "recurrent", "input", m.hidden, 2 * d.heads * d.key_dim + values)
+    add(list, "recurrent", "z", m.hidden, values)
     add(list, "recurrent", "rates", m.hidden, 2 * d.value_heads)
     add(list, "recurrent", "output", values, m.hidden)
   elseif group.mamba and s then
