@@ -1,5 +1,5 @@
--- scripts/architectures: ten architectures with the parameters that were published, and nothing that tperf.check finds
--- odd. The source of each number stands beside it.
+-- scripts/architectures: eleven architectures with the parameters that were published, and nothing that tperf.check
+-- finds odd. The source of each number stands beside it.
 local program = require "program"
 local tperf = require "tperf"
 
@@ -12,6 +12,7 @@ local EXACT <const> = {
   mmdit = 2028328000, -- stable-diffusion-3-medium, the MM-DiT alone
   unet = 859520964, -- stable-diffusion-v1-5/unet
   early_exit = 6738415616, -- Llama-2-7b
+  clip = 151277313, -- openai/clip-vit-base-patch32
   mixture_of_depths = 1100048384 + 11 * 2048, -- TinyLlama-1.1B, and a vector for each router
 }
 local ROUNDED <const> = {
@@ -24,7 +25,7 @@ local NAMES <const> = {}
 for file in io.popen("ls scripts/architectures"):lines() do NAMES[#NAMES + 1] = file:match "^(.*)%.lua$" end
 
 describe("scripts/architectures", function()
-  it("has ten", function() assert.equal(10, #NAMES) end)
+  it("has eleven", function() assert.equal(11, #NAMES) end)
 
   for _, name in ipairs(NAMES) do
     it("has nothing odd in " .. name, function()
@@ -71,6 +72,12 @@ describe("scripts/architectures, part by part", function()
     assert.near(6.4e9, 32 * part("bytes_and_patches", "patches") / 31, 0.05e9)
     assert.near(120e6, 6 * m:parameters().components.bytes / 7, 3e6)
     assert.equal((6 * 500000 + 260) * 1280, m:parameters().components.tables)
+  end)
+
+  -- open_clip's model_profile.csv: ViT-B-32 of OpenAI takes 14.78 billion FLOPs for an image and a text.
+  it("clip: 14.78 GFLOP a pair", function()
+    local m = model "clip"
+    assert.near(1, m.seq * m:flops_per_token { backward = false }.total / 14.78e9, 0.01)
   end)
 
   -- arXiv 2204.14198, table 1 and appendix A.1.1: cross-attention 1.2 B, language model 1.4 B, resampler 194 M (with

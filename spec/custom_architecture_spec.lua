@@ -125,7 +125,7 @@ describe("docs/architectures.md", function()
       end
       ran = ran + 1
     end
-    assert.equal(6, ran)
+    assert.equal(7, ran)
   end)
 
   it("names every op", function()

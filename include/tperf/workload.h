@@ -56,6 +56,8 @@ typedef struct tperf_block {
     uint64_t id; // the same for the same ops, joined to the same sizes; never reused
     const tperf_grid *grid;
     int64_t sizes[TPERF_AXES_MAX];
+    // Replicas that it is laid out for, beside the own axes; 0: any number, and no op communicates among them.
+    int64_t replicas;
     unsigned axes; // bit i: an op looked up axis i; the sizes of others do not matter
     char name[TPERF_NAME_MAX];
     tperf_block_bytes bytes; // tperf_block_bytes_of
@@ -80,7 +82,9 @@ typedef struct tperf_block_part {
 
 typedef struct tperf_workload {
     tperf_grid grid;
-    int64_t sizes[TPERF_AXES_MAX]; // GPUs along each of the grid's own axes; 1 along the others
+    // GPUs along each of the grid's own axes; 1 along the others, unless it is laid out for a number of replicas.
+    int64_t sizes[TPERF_AXES_MAX];
+    int64_t replicas; // as of its blocks
     // Of a micro-batch's message to the next pipeline stage, as a GPU holds it; and the GPUs that hold the same one, each
     // of which sends a part, which those that receive them gather (1: all of it).
     double boundary_bytes;
@@ -98,7 +102,7 @@ typedef struct tperf_workload {
 } tperf_workload;
 
 // A workload in `room` of tperf_workload_size bytes, without ops: blocks are added section by section, and each section
-// is then ended. name: of the block in this workload; NULL: its own.
+// is then ended. It is laid out for any number of replicas until the caller sets one. name: of the block in this workload; NULL: its own.
 size_t tperf_workload_size(size_t n_ops, size_t n_parts);
 tperf_workload *tperf_workload_new(void *room, const tperf_grid *grid, const int64_t *sizes,
                                    int n_kinds, size_t n_ops);
@@ -111,9 +115,13 @@ static inline size_t tperf_section_begin(const tperf_workload *workload, int sec
 
 // Makes an op part of a layer that is cut over these sizes: looks up the axes of its collectives, and drops those among
 // one GPU. Adds the axes that it looked up to *axes (bit i: axis i); the sizes of all others do not matter. Fails if the
-// grid lacks an axis.
+// grid lacks an axis, or pipeline stages are to communicate.
 tperf_status tperf_op_join(tperf_op *op, const tperf_grid *grid, const int64_t *sizes,
                            unsigned *axes, tperf_error *error);
+
+// The same for an op of a block. Also fails if the op communicates among replicas, and the block is laid out for any
+// number of them.
+tperf_status tperf_block_join(tperf_block *block, tperf_op *op, tperf_error *error);
 
 // The name of the block that the op of this index is part of.
 const char *tperf_workload_block(const tperf_workload *workload, size_t index);

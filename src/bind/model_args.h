@@ -21,8 +21,9 @@ const tperf_model_layers *tperf_bind_pipeline_layers(lua_State *L, int index);
 // Raises unless the workload has every kind of layer in the pipelines.
 void tperf_bind_check_kinds(lua_State *L, int pipelines, const tperf_workload *workload);
 const tperf_grid *tperf_bind_check_grid(lua_State *L, int index);
-// The sizes of a grid's own axes; 0 is allowed for an axis that shards state. The other sizes become 1.
-void tperf_bind_check_own_sizes(lua_State *L, int index, const tperf_grid *grid, int64_t *sizes);
+// The sizes of a grid's own axes; 0 is allowed for an axis that shards state. The other sizes become 1, but for the
+// replicas, if the list has a field dp, which is returned; 0: it has none.
+int64_t tperf_bind_check_own_sizes(lua_State *L, int index, const tperf_grid *grid, int64_t *sizes);
 // GPUs per fast domain, for each axis. The caller checks that those of replicas and stages divide their sizes.
 void tperf_bind_check_placement(lua_State *L, int index, const tperf_workload *workload,
                                 tperf_placement *placement);

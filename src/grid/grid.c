@@ -145,7 +145,8 @@ bool tperf_grid_folds(const tperf_grid *grid, const int64_t *sizes) {
 
 unsigned tperf_grid_inward(const tperf_grid *grid, int axis) {
     unsigned inward = 0, folds = grid->axes[axis].folds;
-    for (int i = TPERF_AXIS_OWN; i < axis; i++) {
+    int end = axis == TPERF_AXIS_REPLICAS ? grid->n : axis;
+    for (int i = TPERF_AXIS_OWN; i < end; i++) {
         if (folds >> i & 1) break;
         if (!folded(grid, i)) inward |= 1u << i;
     }

@@ -96,7 +96,7 @@ const tperf_block *tperf_build_block(tperf_builder *builder, const int64_t *size
         own[i] = ops[i];
         list[i] = &own[i];
         if (tperf_op_validate(&own[i], error) != TPERF_OK ||
-            tperf_op_join(&own[i], block->grid, block->sizes, &block->axes, error) != TPERF_OK)
+            tperf_block_join(block, &own[i], error) != TPERF_OK)
             return NULL;
     }
     block->bytes = tperf_block_bytes_of(list, n);

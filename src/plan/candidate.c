@@ -26,6 +26,7 @@ tperf_status tperf_placement_check(const tperf_placement *placement, const tperf
 static bool is_sound(const tperf_choice *c, const tperf_candidate *candidate,
                      const tperf_workload *workload) {
     const int64_t *fast = candidate->placement.fast, *sizes = candidate->sizes;
+    if (workload->replicas > 0 && c->dp != workload->replicas) return false;
     if (c->dp < 1 || c->dp > MOST_GPUS || c->micro_batch < 1 || c->zero < 0 || c->zero > 3)
         return false;
     int64_t own = tperf_grid_own_gpus(&workload->grid, workload->sizes, MOST_GPUS);

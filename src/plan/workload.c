@@ -12,7 +12,7 @@ static tperf_status join_pass(tperf_pass *pass, const char *op, const tperf_grid
     for (int i = 0; i < pass->n_comms; i++) {
         tperf_comm comm = pass->comms[i];
         comm.axis_index = tperf_grid_find(grid, comm.axis);
-        if (comm.axis_index < TPERF_AXIS_OWN)
+        if (comm.axis_index < 0 || comm.axis_index == TPERF_AXIS_STAGES)
             return tperf_error_set(
                 error, TPERF_INVALID,
                 "op '%s' communicates over the axis '%s', which the strategy lacks", op, comm.axis);
@@ -35,6 +35,15 @@ tperf_status tperf_op_join(tperf_op *op, const tperf_grid *grid, const int64_t *
                            unsigned *axes, tperf_error *error) {
     TPERF_TRY(join_pass(&op->forward, op->name, grid, sizes, axes, error));
     return join_pass(&op->backward, op->name, grid, sizes, axes, error);
+}
+
+tperf_status tperf_block_join(tperf_block *block, tperf_op *op, tperf_error *error) {
+    TPERF_TRY(tperf_op_join(op, block->grid, block->sizes, &block->axes, error));
+    if (!(block->axes >> TPERF_AXIS_REPLICAS & 1) || block->replicas > 0) return TPERF_OK;
+    return tperf_error_set(error, TPERF_INVALID,
+                           "op '%s' communicates over the axis 'dp', whose size its layers do not "
+                           "know: give the architecture replicas = true",
+                           op->name);
 }
 
 const char *tperf_workload_block(const tperf_workload *workload, size_t index) {
@@ -97,6 +106,8 @@ tperf_status tperf_block_check(const tperf_block *block, const tperf_grid *grid,
                                const int64_t *sizes, tperf_error *error) {
     if (block->grid != grid)
         return tperf_error_set(error, TPERF_INVALID, "a block is of another strategy's layers");
+    if (block->axes >> TPERF_AXIS_REPLICAS & 1 && block->replicas != sizes[TPERF_AXIS_REPLICAS])
+        return tperf_error_set(error, TPERF_INVALID, "a block is of another number of replicas");
     for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
         if (block->axes >> i & 1 && block->sizes[i] != sizes[i])
             return tperf_error_set(error, TPERF_INVALID,
@@ -125,7 +136,7 @@ void tperf_workload_add(tperf_workload *workload, const tperf_block *block, cons
         workload->ops[workload->n_ops++] = block->ops[i];
     tperf_block_part *part = (tperf_block_part *)&workload->parts[workload->n_parts++];
     unsigned inward = 0;
-    for (int i = TPERF_AXIS_OWN; i < workload->grid.n; i++)
+    for (int i = 0; i < workload->grid.n; i++)
         if (block->axes >> i & 1) inward |= tperf_grid_inward(&workload->grid, i);
     *part = (tperf_block_part){
         block->id, block->axes, inward, workload->n_ops, name ? name : block->name, &block->bytes};

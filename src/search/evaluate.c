@@ -48,6 +48,7 @@ static bool price(tperf_walk *w, uint32_t placed) {
     tperf_rates rates;
     memset(rates.known, 0, sizeof rates.known);
     memcpy(placement.fast, tperf_walk_layouts(w)->placed[placed].fast, sizeof placement.fast);
+    placement.fast[TPERF_AXIS_REPLICAS] = w->replicas_fast;
     for (size_t i = 0; i < w->shape->n_panels; i++) {
         size_t at = (placed * w->shape->n_panels + i) * w->n_sections;
         tperf_layer_cost *costs = &s->costs[w->search->options.by_least ? at : 0];
@@ -282,6 +283,19 @@ static bool walk_run(tperf_walk *w, shared *s, const tperf_placement_entry *entr
     return true;
 }
 
+// Layers that communicate among replicas cost what the placement of these makes of them: one entry is a run of its own.
+static bool walk_one_by_one(tperf_walk *w, shared *s, const tperf_placement_entry *entries,
+                            size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        w->replicas_fast = entries[i].replicas;
+        w->scratch->timed[entries[i].placed].timed_for = 0;
+        for (size_t p = 0; p < w->shape->n_panels; p++)
+            w->sums[entries[i].placed * w->shape->n_panels + p].known_for = 0;
+        if (!walk_run(w, s, &entries[i], 1)) return false;
+    }
+    return true;
+}
+
 static bool walk_runs(tperf_walk *w) {
     const tperf_placement_cache *known = tperf_walk_cached_placements(w);
     const tperf_search_options *options = &w->search->options;
@@ -293,8 +307,10 @@ static bool walk_runs(tperf_walk *w) {
                 .by_least = by_least,
                 .prunes = !options->no_pruning && !by_least};
     size_t from = w->list->begin;
+    bool (*walk)(tperf_walk *, shared *, const tperf_placement_entry *, size_t) =
+        w->workload->replicas > 0 ? walk_one_by_one : walk_run;
     for (size_t r = w->list->first_run; r < w->list->end_run; from = known->runs[r++].end)
-        if (!walk_run(w, &s, &known->placements[from], known->runs[r].end - from)) return false;
+        if (!walk(w, &s, &known->placements[from], known->runs[r].end - from)) return false;
     return true;
 }
 

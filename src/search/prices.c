@@ -104,7 +104,7 @@ enum { REST = 31 }; // bits of a part: more GPUs are refused
 // How the axes of a mask lie over domains.
 static uint64_t add_spread(tperf_price_key *key, uint64_t hash, unsigned axes,
                            const tperf_workload *workload, const tperf_placement *placement) {
-    for (int i = TPERF_AXIS_OWN; i < workload->grid.n; i++) {
+    for (int i = 0; i < workload->grid.n; i++) {
         if (!(axes >> i & 1)) continue;
         int64_t part = placement->fast[i], rest = workload->sizes[i] / part;
         key->fast[i] = part | rest << REST;
@@ -122,7 +122,7 @@ static const tperf_either_price *price_of_part(tperf_prices *p, const tperf_work
                            .panels = placement->panels,
                            .placed = 1};
     uint64_t hash = mixed(mixed(mixed(key.block, key.system), (uint64_t)key.panels), 1);
-    for (int i = TPERF_AXIS_OWN; i < workload->grid.n; i++)
+    for (int i = 0; i < workload->grid.n; i++)
         if (part->axes >> i & 1) {
             key.fast[i] = placement->fast[i];
             hash = mixed(hash, (uint64_t)placement->fast[i]);

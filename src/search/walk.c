@@ -194,6 +194,10 @@ static bool walk_pipeline(tperf_walk *w) {
     return true;
 }
 
+static bool is_laid_out_for(const tperf_workload *workload, int64_t replicas) {
+    return workload->replicas == 0 || workload->replicas == replicas;
+}
+
 static bool allowed(const int64_t *sizes, size_t n, int64_t size) {
     if (!sizes) return true;
     for (size_t i = 0; i < n; i++)
@@ -209,6 +213,7 @@ static int64_t set_sizes(tperf_walk *w, int64_t stages, int64_t gpus) {
     int64_t replicas = gpus / stages, batch = w->job.global_batch;
     if (replicas > batch / w->own_batch || batch % (replicas * w->own_batch) != 0) return 0;
     int64_t each = batch / (replicas * w->own_batch);
+    if (!is_laid_out_for(w->workload, replicas)) return 0;
     if (!divides(w->shape->micro_batch, each)) return 0;
     w->partial.sizes[TPERF_AXIS_REPLICAS] = replicas;
     w->partial.sizes[TPERF_AXIS_STAGES] = stages;
@@ -268,6 +273,7 @@ static bool might_fit(const tperf_search *search, const tperf_query *query,
         if (gpus % candidate.pipeline->pp != 0) continue;
         if (candidate.pipeline->pp != stages) {
             int64_t replicas = gpus / candidate.pipeline->pp;
+            if (!is_laid_out_for(shape->workload, replicas)) continue;
             candidate.sizes[TPERF_AXIS_REPLICAS] = replicas;
             candidate.sizes[TPERF_AXIS_STAGES] = candidate.pipeline->pp;
             bool folds = tperf_grid_folds(&shape->workload->grid, candidate.sizes);

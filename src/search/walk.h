@@ -17,7 +17,9 @@ typedef struct tperf_walk {
     tperf_worker_result *result;
     int64_t own_gpus, own_batch; // the product of the own axes, and their share of the batch
     int64_t demanded[TPERF_AXES_MAX];
-    bool folds;                    // tperf_grid_may_fold
+    int64_t
+        replicas_fast; // placement of the replicas, if the workload is laid out for a number of them
+    bool folds;        // tperf_grid_may_fold
     int64_t shards, expert_shards; // of a weight, for each replica; unless axes fold
     tperf_candidate partial;       // set by the loops so far
     tperf_sharing sharing;

@@ -8,6 +8,7 @@ local check = require "tperf.base.check"
 local refusal = require "tperf.base.refusal"
 local idle = lazy.module "tperf.describe.layout.idle"
 local caches = lazy.module "tperf.describe.layout.kept"
+local stated = require "tperf.describe.model.stated"
 local memo = require "tperf.describe.layout.memo"
 local adapters = require "tperf.describe.strategy.adapters"
 local sections = require "tperf.describe.layout.sections"
@@ -104,15 +105,22 @@ end
 -- Returns a function from sizes and a variant to what shapes_of has of them. Shapes that differ in the micro-batch
 -- alone follow each other.
 local function finder(s, prefix)
-  local recent = { sizes = {} }
+  local recent, count = { sizes = {} }, #s.axes
   return function(sizes, variant)
     if cached >= CACHED then forget() end
-    local same = recent.generation == generation and recent.variant == variant
-    for i = 1, #s.axes do same = same and recent.sizes[i] == sizes[i] end
+    local known, dp = recent.sizes, sizes.dp
+    local same = recent.generation == generation and recent.variant == variant and recent.dp == dp
+    for i = 1, same and count or 0 do
+      if known[i] ~= sizes[i] then
+        same = false
+        break
+      end
+    end
     if not same then
+      local key = table.concat(sizes, " ") .. " " .. words_of(s, variant)
       recent = {
-        generation = generation, variant = variant, sizes = table.move(sizes, 1, #s.axes, 1, {}),
-        shapes = shapes_of(s, prefix, table.concat(sizes, " ") .. " " .. words_of(s, variant)),
+        generation = generation, variant = variant, dp = dp, sizes = table.move(sizes, 1, count, 1, {}),
+        shapes = shapes_of(s, prefix, dp and key .. " x " .. dp or key),
       }
     end
     return recent.shapes
@@ -166,6 +174,20 @@ local function works_of(kinds, laid_out, all)
   return list
 end
 
+-- A function of sizes that blocks which know the number of replicas are called by: 1, unless it is given.
+local function with_replicas(model, f)
+  return stated.replicas(model) and f and function(sizes, ...)
+    return f(sizes.dp and sizes or table.move(sizes, 1, #sizes, 1, { dp = 1 }), ...)
+  end or f
+end
+
+-- The sizes of a strategy's axes that cut nothing.
+local function one_gpu(s)
+  local sizes = {}
+  for i, axis in ipairs(s.axes) do sizes[i] = axes.cuts(axis, "state") and 0 or 1 end
+  return sizes
+end
+
 -- The workloads of a model's parts in one strategy.
 local function lay_out(model, s, attention, rules, o, strategys)
   local prefix = layout.signature(model) .. attention .. " " .. rules.name .. strategys .. words_of_options(o)
@@ -174,8 +196,7 @@ local function lay_out(model, s, attention, rules, o, strategys)
     local list, boundary, parts = all:blocks(sizes, micro_batch, variant, kept)
     return core.workload(s.grid, sizes, boundary, list, parts)
   end
-  local uncut, works = {}, nil
-  for i, axis in ipairs(s.axes) do uncut[i] = axes.cuts(axis, "state") and 0 or 1 end
+  local uncut, works = one_gpu(s), nil
   local function totals()
     if not sums then
       local list = all:ops(uncut, 1, { recompute = "none", sequence_parallel = true })
@@ -214,8 +235,8 @@ local function lay_out(model, s, attention, rules, o, strategys)
     return value
   end
   return {
-    kinds = all.kinds, runs = all.runs, has_ends = all.has_ends, workload = workload, workloads = workloads,
-    totals = totals, work = work, steps = all.scripted and steps or nil,
+    kinds = all.kinds, runs = all.runs, has_ends = all.has_ends, workloads = workloads, totals = totals, work = work,
+    workload = with_replicas(model, workload), steps = with_replicas(model, all.scripted and steps or nil),
     caches = function(sizes, variant_of)
       return remember(sizes, variant_of(0), "caches", function() return caches.of(all, sizes, variant_of) end)
     end,

@@ -3,6 +3,7 @@ local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local lazy = require "tperf.base.lazy"
 local placement = require "tperf.question.placement"
+local stated = require "tperf.describe.model.stated"
 local sized = require "tperf.core".resource.sized
 
 local choice = {}
@@ -32,8 +33,9 @@ local function idle_of(gpus, placed, multiply, domain)
 end
 
 --- The sizes of the strategy's axes.
-function choice.own(s, found)
-  local own = {}
+---@param model table?  whose blocks may know the number of replicas, which is then `dp`
+function choice.own(s, found, model)
+  local own = { dp = model and stated.replicas(model, found.sizes[1]) }
   for i in ipairs(s.axes) do own[i] = found.sizes[2 + i] or 0 end
   return own
 end

@@ -65,7 +65,22 @@ static int new_grid(lua_State *L) {
     return 1;
 }
 
-void tperf_bind_check_own_sizes(lua_State *L, int index, const tperf_grid *grid, int64_t *sizes) {
+// The field dp of the sizes; 0: there is none.
+static int64_t replicas_of(lua_State *L, int index) {
+    int whole;
+    if (tperf_bind_raw_field(L, index, "dp") == LUA_TNIL) {
+        lua_pop(L, 1);
+        return 0;
+    }
+    int64_t replicas = lua_tointegerx(L, -1, &whole);
+    if (!whole || replicas < 1 || replicas > (int64_t)1 << 31)
+        tperf_bind_fail(L, "replicas must be from 1 to 2^31");
+    lua_pop(L, 1);
+    return replicas;
+}
+
+int64_t tperf_bind_check_own_sizes(lua_State *L, int index, const tperf_grid *grid,
+                                   int64_t *sizes) {
     int n = (int)tperf_bind_length(L, index, "the sizes");
     if (n != grid->n - TPERF_AXIS_OWN)
         tperf_bind_fail(L, "%d sizes are needed, got %d", grid->n - TPERF_AXIS_OWN, n);
@@ -79,6 +94,9 @@ void tperf_bind_check_own_sizes(lua_State *L, int index, const tperf_grid *grid,
             tperf_bind_fail(L, "a size must be an integer from 1 to 2^31");
         lua_pop(L, 1);
     }
+    int64_t replicas = replicas_of(L, index);
+    if (replicas > 0) sizes[TPERF_AXIS_REPLICAS] = replicas;
+    return replicas;
 }
 
 static const int64_t MOST = (int64_t)1 << 31;

@@ -8,7 +8,7 @@
 //     at t of the line through the block `from` (t = 0) and the block `to` (t = 1), which differs in the number of tokens
 //     alone; nil if a count would not be exact, see tperf_op_on_line. saved_bytes: all its ops are recomputed, as above
 //   workload(grid, sizes, boundary_bytes, sections, boundary_parts = 1) -> workload
-//     sizes: list of integers, of the grid's own axes; sections: each kind of layer, then first, then last, then weights
+//     sizes: list of integers, of the grid's own axes, with the field dp if it is laid out for so many replicas; sections: each kind of layer, then first, then last, then weights
 //     that sections share, by `holders`, a list of lists of the sections that share each: lists of blocks, of lists to
 //     make them of, and of lists { name =, block … } of several by one name
 //   workload:ops(section, platform, fast, panels = 1)   list of records, as tperf.layer documents them
@@ -75,8 +75,7 @@ static void join_ops(lua_State *L, int list, block *joined, size_t room) {
         if (own == &joined->own[room]) tperf_bind_fail(L, "a block's ops have changed");
         *own = *op;
         lua_pop(L, 1);
-        if (tperf_op_join(own, is->grid, is->sizes, &is->axes, &error) != TPERF_OK)
-            tperf_bind_raise(L, &error);
+        if (tperf_block_join(is, own, &error) != TPERF_OK) tperf_bind_raise(L, &error);
         is->ops[i] = own++;
     }
 }
@@ -110,6 +109,7 @@ static block *push_like(lua_State *L, int index) {
     lua_getiuservalue(L, index, GRID);
     block *like = new_room(L, other->n, other->n);
     memcpy(like->is.sizes, other->sizes, sizeof other->sizes);
+    like->is.replicas = other->replicas;
     memcpy(like->is.name, other->name, sizeof other->name);
     like->is.axes = other->axes;
     for (size_t i = 0; i < other->n; i++)
@@ -134,7 +134,7 @@ static block *push_block(lua_State *L, int index, bool borrow) {
     size_t room = may_borrow ? count_differing(L, index, n) : n;
     lua_pushvalue(L, 1);
     block *joined = new_room(L, n, room);
-    tperf_bind_check_own_sizes(L, 2, joined->is.grid, joined->is.sizes);
+    joined->is.replicas = tperf_bind_check_own_sizes(L, 2, joined->is.grid, joined->is.sizes);
     strcpy(joined->is.name, name);
     join_ops(L, index, joined, room);
     joined->is.bytes = tperf_block_bytes_of(joined->is.ops, n);
@@ -341,7 +341,7 @@ static int new_workload(lua_State *L) {
     int64_t parts_sent = luaL_optinteger(L, 5, 1);
     luaL_argcheck(L, parts_sent >= 1, 5, "a message has at least one part");
     lua_settop(L, 4);
-    tperf_bind_check_own_sizes(L, 2, grid, sizes);
+    int64_t replicas = tperf_bind_check_own_sizes(L, 2, grid, sizes);
     double boundary_bytes = luaL_checknumber(L, 3);
     tperf_section_set holders[TPERF_SHARED_MAX] = {0};
     size_t n = tperf_bind_length(L, 4, "the sections"), shared = push_holders(L);
@@ -355,6 +355,7 @@ static int new_workload(lua_State *L) {
     tperf_workload *workload = tperf_workload_new(lua_newuserdatauv(L, size, 2), grid, sizes,
                                                   (int)(n - shared) - 2, c.n_ops);
     workload->n_sections = (int)n;
+    workload->replicas = replicas;
     memcpy(workload->holders, holders, sizeof holders);
     workload->boundary_bytes = boundary_bytes;
     workload->boundary_parts = parts_sent;

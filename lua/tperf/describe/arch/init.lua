@@ -22,7 +22,7 @@ local schema = {
   name = check.string { name = true }, layer = check.list(is_block, { max = 64, optional = true }), first = some_blocks,
   last = some_blocks, groups = check.any { optional = true },
   parameters = check.any { optional = true }, flops_per_token = check.any { optional = true },
-  admits = check.func { optional = true },
+  admits = check.func { optional = true }, replicas = check.boolean { default = false },
 }
 
 local class = frozen.class(function(one, field)
@@ -54,6 +54,8 @@ end
 ---   admits        function(model, layout) -> true, or false and a reason: which layouts the blocks can have, in place
 ---                 of what the description's heads and widths divide into. layout: the sizes of the strategy's axes by
 ---                 name, strategy = its name
+---   replicas      true: blocks find the number of replicas as share.dp, and their ops may communicate over the axis dp
+---                 (false). A search lays layers out anew for each number of them; in serving it is 1
 ---   parameters    the number of parameters, or function(model) -> total, active (that one token uses); default: those
 ---                 of the ops
 ---   flops_per_token   forward and backward FLOPs, a number or function(model, options) -> number (options as in

@@ -51,7 +51,7 @@ local function add(list, text)
 end
 
 local function check_axis(list, all, sizes, micro_batch, variant, i)
-  local axis, one = all.strategy.axes[i], table.move(sizes, 1, #sizes, 1, {})
+  local axis, one = all.strategy.axes[i], table.move(sizes, 1, #sizes, 1, { dp = sizes.dp })
   one[i] = 1
   local here, alone = notes_of(all, sizes, micro_batch, variant), notes_of(all, one, micro_batch, variant)
   if not (here and alone and #here == #alone) then return end

@@ -213,6 +213,15 @@ local function number_of(given, name, model, ...)
   return first, second
 end
 
+--- The number of replicas, if the blocks of a model's architecture know it; else nil.
+---@param model table
+---@param dp integer?  (1)
+---@return integer?
+function stated.replicas(model, dp)
+  local given = rawget(model, "architecture")
+  return given and given.replicas and (dp or 1) or nil
+end
+
 --- Whether a model's architecture admits a layout, by its own function.
 ---@param model table
 ---@param s table      the strategy

@@ -65,6 +65,7 @@ local eager = require "tperf.describe.arch.eager"
 local refusal = require "tperf.base.refusal"
 local roles = require "tperf.describe.strategy.roles"
 local frozen = require "tperf.base.object.frozen"
+local stated = require "tperf.describe.model.stated"
 local order = require "tperf.describe.strategy.order"
 
 local strategy, known = {}, {}
@@ -206,6 +207,9 @@ local function check_known(s, key)
     for name in pairs(other.options) do names[#names + 1] = name end
   end
   if s.index[key] or s.options[key] or s.built_in == nil then return end
+  if key == "dp" then
+    check.fail "the share has no field 'dp': blocks know the number of replicas if the architecture has replicas = true"
+  end
   table.move(s.axis_names, 1, #s.axis_names, #names + 1, names)
   table.move(cuts, 1, #cuts, #names + 1, names)
   check.fail("the share has no field '%s'%s; strategy '%s' has the axes %s", key, check.suggest(key, names), s.name,
@@ -319,7 +323,7 @@ function strategy.share(s, model, micro_batch, sizes, rules, options)
   local share = core.resource.sized(32)
   share.micro_batch, share.seq, share.rules = micro_batch, model.seq, rules
   if model.architecture or not s.built_in then -- functions of a script get it
-    share.rules, share.model = frozen.show(rules), frozen.show(model)
+    share.rules, share.model, share.dp = frozen.show(rules), frozen.show(model), stated.replicas(model, sizes.dp)
   end
   share.attention, share.recompute, share.mode, share.context = "flash", "none", "train", 0
   for name, value in pairs(options or {}) do share[name] = value end

@@ -8,7 +8,7 @@ local described = {}
 function described.candidate(p, question, found)
   local layout, s = p.layouts[found.strategy], p.strategies[found.strategy]
   local workload = found.workload
-    or layout.workload(choice.own(s, found), found.micro_batch, p.variants[found.variant])
+    or layout.workload(choice.own(s, found, p.model), found.micro_batch, p.variants[found.variant])
   return configuration.candidate(question, workload, found)
 end
 
@@ -24,7 +24,7 @@ function described.one(p, o, question, found)
   local c = configuration.of(question, s, found, candidate)
   configuration.describe(c, question, o, s, variant)
   local layout = p.layouts[found.strategy]
-  if layout.warnings then configuration.warn(c, layout, choice.own(s, found), variant) end
+  if layout.warnings then configuration.warn(c, layout, choice.own(s, found, p.model), variant) end
   return c, candidate
 end
 

@@ -132,15 +132,16 @@ local function folds(s, sizes)
 end
 
 -- The batches per iteration that a data-parallel replica may have with these axes, over all pipeline sizes and
--- questions, less those that divide another one: what divides them divides that, too.
-local function replica_batches(s, sizes, pps, questions)
+-- questions, less those that divide another one: what divides them divides that, too. only: so many replicas (any).
+local function replica_batches(s, sizes, pps, questions, only)
   local set, product, ways = {}, s.grid:gpus(sizes), s.grid:batch(sizes)
   local folded = product and folds(s, sizes)
   for _, q in ipairs(product and questions or {}) do
     local gpus = q.gpus // product
     for _, pp in ipairs(q.gpus % product == 0 and pps or {}) do
       local dp = gpus // pp
-      if gpus % pp == 0 and q.global_batch % (dp * ways) == 0 and (not folded or s.grid:folds(sizes, dp)) then
+      local fits = gpus % pp == 0 and q.global_batch % (dp * ways) == 0 and (not folded or s.grid:folds(sizes, dp))
+      if fits and (dp == only or not only) then
         set[q.global_batch // (dp * ways)] = true
       end
     end
@@ -235,16 +236,38 @@ local function micro_batches_of(s, model, rules, questions, pps, fixed)
   end
 end
 
+-- The numbers of replicas that sizes leave, over all pipeline sizes and questions: each has shapes of its own where
+-- blocks know it. wanted: those asked for (any).
+local function replica_counts(s, sizes, pps, questions, wanted)
+  local list, product = {}, s.grid:gpus(sizes)
+  for _, q in ipairs(product and questions or {}) do
+    for _, pp in ipairs(pps) do
+      local dp = q.gpus // (product * pp)
+      local fits = q.gpus % (product * pp) == 0 and not lists.has(list, dp) and (not wanted or lists.has(wanted, dp))
+      list[#list + 1] = fits and dp or nil
+    end
+  end
+  table.sort(list)
+  return list
+end
+
 --- Calls visit(sizes, micro_batches, panels) for the shapes of one strategy until it returns true; the list of
---- micro-batches is not to be changed. pps: the pipeline sizes; fixed: micro_batch, panels and axes' names -> list of
---- allowed values.
+--- micro-batches is not to be changed, and sizes have the number of replicas, `dp`, if blocks know it. pps: the
+--- pipeline sizes; fixed: micro_batch, panels and axes' names -> list of allowed values.
 function space.each_shape(s, model, rules, questions, pps, fixed, refused, visit)
   questions = of_each_count(questions)
   local batches_of = micro_batches_of(s, model, rules, questions, pps, fixed)
+  local knows_replicas = stated.replicas(model) ~= nil
   each_size(s, model, rules, questions, fixed, refused, function(sizes, share)
     local panels = fixed.panels or s.panels and s.panels(model, share, rules) or { 1 }
     local copy = table.move(sizes, 1, #sizes, 1, {})
-    return visit(copy, batches_of(sizes, share), panels)
+    if not knows_replicas then return visit(copy, batches_of(sizes, share), panels) end
+    for _, dp in ipairs(replica_counts(s, sizes, pps, questions, fixed.dp)) do
+      local list = micro_batches(replica_batches(s, sizes, pps, questions, dp), s.sequence_shards(share), model, rules,
+        fixed.micro_batch)
+      if visit(table.move(sizes, 1, #sizes, 1, { dp = dp }), list, panels) then return true end
+    end
+    return false
   end)
 end
 

@@ -90,7 +90,7 @@ local function explain(c, t)
   local question, optimizer = p.questions[1], c.breakdown.optimizer
   configuration.describe(c, question, o, s, p.variants[1])
   local layout = p.layouts[1]
-  if layout.warnings then configuration.warn(c, layout, choice.own(s, t.found), p.variants[1]) end
+  if layout.warnings then configuration.warn(c, layout, choice.own(s, t.found, p.model), p.variants[1]) end
   local candidate, kinds = t.candidate, p.layouts[1].kinds
   lazy.add(c, DETAILS, function() return (details_of(candidate, kinds, optimizer)) end)
   return c

@@ -19,8 +19,8 @@ end
 
 -- The sizes of the strategy's axes; sets those left open to their defaults.
 local function own_of(o, s, m, set)
-  local given = { sequence_parallel = o.sequence_parallel }
-  for i = 1, #s.option_names do given[s.option_names[i]] = o[s.option_names[i]] end
+  local given, options = { sequence_parallel = o.sequence_parallel }, s.option_names
+  for i = 1, #options do given[options[i]] = o[options[i]] end
   local own, share = {}, strategy.share(s, m, o.micro_batch, {}, set, given)
   for i, axis in ipairs(s.axes) do
     if o[axis.name] == nil then o[axis.name] = axes.default(axis, m, share, set) end
@@ -57,6 +57,7 @@ end
 function train_sizes.of(o, s, m, set)
   local own, share = own_of(o, s, m, set)
   complete(o, s, own)
+  if m.architecture then own.dp = stated.replicas(m, o.dp) end
   return { own = own, share = share }
 end
 
