@@ -399,6 +399,7 @@
 ---@field dtype? string as in linear
 ---@field input_kept_elsewhere? boolean as in linear
 ---@field weights_elsewhere? boolean as in linear
+---@field weight_bits? number as in linear
 ---@field shared_as? string as in linear
 ---@field keeps? any as in linear
 ---@field name? string of the op, in tables and messages
@@ -454,6 +455,7 @@
 ---@field shared_as? string a name: all ops of this name share one tensor. Each stage that has any of them holds one copy, and the copies' gradients are added up
 ---@field tied? boolean true: the weights are the embedding's
 ---@field tokens integer rows that this GPU works on
+---@field weight_bits? number bits of a stored weight with its share of scales, such as 1.6 or 4.5, in place of weight_dtype. No dtype or precision of a question changes it
 ---@field weight_dtype? string weight_dtype: of weights, kv_dtype: of cached keys and values (dtype)
 ---@field width integer features of a row; n_in: of the input, n_out: of the output
 
@@ -500,8 +502,10 @@
 ---@field reduce_scatter? string axis over which Y is summed
 ---@field shard? integer rows of X per GPU of `gather`; output_shard: of Y's gradient per GPU of `output_grad` (all)
 ---@field shared_as? string a name: all ops of this name share one tensor. Each stage that has any of them holds one copy, and the copies' gradients are added up
+---@field sparse? boolean true: of 4 weights along n_in 2 are zero (2:4): the others are stored and multiplied, in serving
 ---@field taps? integer of a convolution: positions that a row of X is made of, so n_in is taps x channels; positions: of X (tokens)
 ---@field tokens integer rows that this GPU works on
+---@field weight_bits? number bits of a stored weight with its share of scales, such as 1.6 or 4.5, in place of weight_dtype. No dtype or precision of a question changes it
 ---@field weight_dtype? string weight_dtype: of weights, kv_dtype: of cached keys and values (dtype)
 
 ---@class tperf.op.linear.request
@@ -528,9 +532,11 @@
 ---@field reduce_scatter? string axis over which Y is summed
 ---@field shard? integer rows of X per GPU of `gather`; output_shard: of Y's gradient per GPU of `output_grad` (all)
 ---@field shared_as? string a name: all ops of this name share one tensor. Each stage that has any of them holds one copy, and the copies' gradients are added up
+---@field sparse? boolean true: of 4 weights along n_in 2 are zero (2:4): the others are stored and multiplied, in serving
 ---@field taps? integer of a convolution: positions that a row of X is made of, so n_in is taps x channels; positions: of X (tokens)
 ---@field tied? boolean true: the weights are the embedding's
 ---@field tokens integer rows that this GPU works on
+---@field weight_bits? number bits of a stored weight with its share of scales, such as 1.6 or 4.5, in place of weight_dtype. No dtype or precision of a question changes it
 ---@field weight_dtype? string weight_dtype: of weights, kv_dtype: of cached keys and values (dtype)
 ---@field weights_elsewhere? boolean true: another op of the same name and size holds the weights; a pipeline's stage without it holds a copy
 
@@ -1412,6 +1418,7 @@
 ---@field power? number|string the board's limit (TDP)
 ---@field routing? tperf.system.accelerator.routing kernels of serving engines that choose experts and sort tokens by expert
 ---@field source? string where the numbers come from
+---@field sparse? boolean its matrix units skip the zeros of 2:4 sparse weights
 ---@field tensor tperf.system.accelerator.tensor Dense peaks of the matrix units (no sparsity). fp16 and bf16 substitute for each other.
 ---@field unaligned? tperf.system.accelerator.unaligned products of 16-bit factors whose rows do not begin on multiples of 16 bytes
 ---@field units? integer streaming multiprocessors; curves need them
@@ -2377,10 +2384,10 @@ function tperf.op.gelu(o) end
 function tperf.op.grouped_linear() end
 
 ---Y = X W + bias: tokens, n_in, n_out, bias, input_kept_elsewhere, tied (W is the embedding), weights_elsewhere,
----weight_dtype, matrix_dtype, chunks, pipelined. Axes: gather (X is sharded, `shard` tokens per GPU), reduce_scatter
----or all_reduce (of Y), input_grad or input_grad_all_reduce (of X's gradient), output_grad (Y's gradient is gathered),
----parameter_grad and bias_grad (weights and bias are replicated). overlap: the backward pass overlaps gathering X and
----reducing its gradient with the products.
+---weight_dtype or weight_bits, sparse, matrix_dtype, chunks, pipelined. Axes: gather (X is sharded, `shard` tokens per
+---GPU), reduce_scatter or all_reduce (of Y), input_grad or input_grad_all_reduce (of X's gradient), output_grad (Y's
+---gradient is gathered), parameter_grad and bias_grad (weights and bias are replicated). overlap: the backward pass
+---overlaps gathering X and reducing its gradient with the products.
 function tperf.op.linear() end
 
 ---Layer norm: tokens, width; root_mean_square; parameters (2 width; width if root_mean_square); input_kept_elsewhere;

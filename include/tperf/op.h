@@ -127,8 +127,11 @@ typedef struct tperf_op {
     double step_bytes;   // read and written once per iteration to make these copies
     tperf_product product;
     double output_bytes; // its output, which its own backward pass reads and the next product keeps
-    bool frozen;         // its parameters are not trained
-    bool stopped;        // nothing below is trained: the input's gradient is not computed
+    bool
+        own_format; // it says how its weights are stored, which no question's dtype or precision changes
+    bool sparse;  // of 4 weights that follow each other 2 are zero, which its forward pass skips
+    bool frozen;  // its parameters are not trained
+    bool stopped; // nothing below is trained: the input's gradient is not computed
     tperf_own_gradients own;
     bool attention; // its kernels are fused attention, for which software has its own factor
     // FLOPs of a forward pass as MFU counts them, of pairs that see each other, and of all pairs within the window; 0:
@@ -194,6 +197,8 @@ tperf_op tperf_op_new(const char *name, tperf_dtype dtype);
 //                      on its own, and Y's gradient is gathered in a ring beside X's
 // taps > 1: a convolution as a product: a row of X is the `taps` neighbours of a position, so n_in is taps x channels. X
 // itself has `positions` (0: tokens) of n_in / taps features, which is what is read and kept.
+// sparse: of each 4 weights along n_in 2 are zero. The forward pass multiplies and stores the others, with 2 bits each
+// that say which they are (arXiv 2104.08378, section 3); a backward pass is that of a whole product.
 // experts > 0: this many products side by side, one per expert; `tokens` counts the rows of all of them and `active`
 // the experts with any rows, whose weights are read (0: all).
 typedef struct tperf_linear {
@@ -202,7 +207,8 @@ typedef struct tperf_linear {
     int64_t chunks, taps, positions;
     bool bias, input_kept_elsewhere, tied, overlap, pipelined;
     bool weights_elsewhere; // another op on this GPU holds them: read, but not counted
-    double weight_element;  // bytes per weight; 0: the op's dtype
+    bool sparse;
+    double weight_element; // bytes per weight; 0: the op's dtype
     const char *gather_axis, *reduce_axis, *sum_axis, *grad_axis, *grad_sum_axis, *output_grad_axis,
         *parameter_axis, *bias_axis;
 } tperf_linear;

@@ -33,8 +33,9 @@ typedef struct tperf_system {
     struct {
         double tensor[TPERF_DTYPE_COUNT]; // FLOP/s of matrix products, dense; 0 = unknown
         double vector[TPERF_DTYPE_COUNT]; // FLOP/s of the vector units; 0 = unknown
-        double compute_efficiency;        // part of either peak that a kernel reaches, in (0, 1]
-        double units;                     // streaming multiprocessors; 0 = unknown, and no curves
+        bool sparse; // matrix products skip the zeros of weights of which 2 of 4 are zero
+        double compute_efficiency; // part of either peak that a kernel reaches, in (0, 1]
+        double units;              // streaming multiprocessors; 0 = unknown, and no curves
         // The FlashAttention that `attention` has become by tperf_system_flash; 0: as timed.
         int64_t flash;
         double launch_s; // fixed latency in seconds, per op and pass

@@ -15,6 +15,11 @@ static tperf_status check_linear(const tperf_linear *shape, tperf_error *error) 
     TPERF_TRY(tperf_size_check(error, "taps", shape->taps));
     TPERF_TRY(tperf_size_check(error, "positions", shape->positions));
     TPERF_TRY(tperf_size_check(error, "output_shard", shape->scattered));
+    if (shape->sparse && shape->n_in % 4 != 0)
+        return tperf_error_set(error, TPERF_INVALID,
+                               "'sparse' takes 2 of 4 weights along n_in = %lld, which 4 does not "
+                               "divide",
+                               (long long)shape->n_in);
     if (shape->active >= 0 && shape->active <= (double)shape->experts) return TPERF_OK;
     return tperf_error_set(error, TPERF_INVALID,
                            "'active' must be from 0 to the %lld experts, got %g",
@@ -90,6 +95,8 @@ static double numbers_of_input(const tperf_linear *shape) {
     return rows * features / (double)shape->taps;
 }
 
+static const double PLACE_BYTES = 0.25; // 2 bits say where a weight of a sparse product stands
+
 tperf_status tperf_op_linear(tperf_op *op, const tperf_linear *shape, tperf_error *error) {
     TPERF_TRY(check_linear(shape, error));
     double N = (double)shape->tokens, I = (double)shape->n_in, O = (double)shape->n_out;
@@ -99,12 +106,16 @@ tperf_status tperf_op_linear(tperf_op *op, const tperf_linear *shape, tperf_erro
     double element = tperf_dtype_bytes(op->dtype);
     double X = numbers_of_input(shape), X_kept = shape->taps > 1 ? X : kept * I;
     double weight = shape->weight_element > 0 ? shape->weight_element : element;
-    op->forward.tensor_flops = N * O * (2 * I - 1);
+    double depth = shape->sparse ? I / 2 : I;
+    if (shape->sparse) weight = (weight + PLACE_BYTES) / 2;
+    op->sparse = shape->sparse;
+    op->forward.tensor_flops = N * O * (2 * depth - 1);
     op->backward.tensor_flops = N * I * (2 * O - 1) + I * O * (2 * N - used); // dX, then dW
-    tperf_pass_kernel(&op->forward, TPERF_KERNEL_GEMM, used, N / used, O, I);
+    tperf_pass_kernel(&op->forward, TPERF_KERNEL_GEMM, used, N / used, O, depth);
     tperf_pass_kernel(&op->backward, TPERF_KERNEL_GEMM, used, N / used, I, O);
     tperf_pass_kernel(&op->backward, TPERF_KERNEL_GEMM, used, I, O, N / used);
-    op->forward.kernels[0].second = op->backward.kernels[0].second = weight;
+    op->forward.kernels[0].second = shape->sparse ? 2 * weight : weight; // of a weight that is kept
+    op->backward.kernels[0].second = weight;
     op->forward.kernels[0].grouped = shape->experts > 0;
     op->forward.kernels[0].aligned = op->backward.kernels[0].aligned =
         op->backward.kernels[1].aligned = common_step(I, O);

@@ -347,6 +347,12 @@ tperf_status tperf_workload_check_system(const tperf_workload *workload, const t
             return tperf_error_set(error, TPERF_INVALID,
                                    "op '%s' offloads to the host, whose bandwidth is not given",
                                    op->name);
+        if (op->sparse && !system->accelerator.sparse)
+            return tperf_error_set(
+                error, TPERF_INVALID,
+                "op '%s' multiplies sparse weights, and the system does not say "
+                "that its matrix units skip the zeros: accelerator.sparse = true",
+                op->name);
         bool tensor = op->forward.tensor_flops > 0 || op->backward.tensor_flops > 0;
         bool vector = op->forward.vector_flops > 0 || op->backward.vector_flops > 0;
         tensor = tensor && !(system->accelerator.tensor[op->matrix_dtype] > 0);

@@ -98,6 +98,7 @@ local schema = {
     tensor = check.record_of(peaks("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")),
     -- Dense peaks of the vector units; default: for 16 bits an eighth of the matrix units', for fp32 half of that.
     vector = check.record_of(peaks("fp64", "fp32", "fp16", "bf16"), { optional = true }),
+    sparse = check.boolean { default = false }, -- its matrix units skip the zeros of 2:4 sparse weights
     units = check.integer { min = 1, max = 1000000, optional = true }, -- streaming multiprocessors; curves need them
     compute_efficiency = constant_or(compute_curves, 0.8), -- the part of a peak that kernels reach, or curves
     launch = quantity("s", latency_of "20 us"), -- fixed latency of an op and pass

@@ -28,6 +28,7 @@
 //   op:product()                                  the shape of a product with weights; nil for other ops
 //   op:narrowed { dtype =, number = … }           a copy of a product in another precision, see tperf_narrowing
 //   op:is_norm(), op:has_output()                 the latter: another op keeps what it makes
+//   op:has_own_format(), op:is_sparse()           the former: it says how its weights are stored
 //   op:parameters(), op:trained(), op:saved_bytes()   as counts() has them
 //   op:keeps()                                    bytes that its backward pass needs, kept anywhere or recomputed
 //   op:keep { token =, sequence =, window = }     what a sequence keeps between steps of decoding, see tperf_op_kept
@@ -79,6 +80,19 @@ static double element_of(lua_State *L, const char *what, const char *dtype) {
     return dtype ? tperf_dtype_bytes(check_dtype(L, what, dtype)) : 0;
 }
 
+enum { MOST_BITS = 64 };
+
+// Bytes of a weight, which the op's own format decides if it has one.
+static double weight_of(lua_State *L, const char *what, const tperf_op_arguments *a, bool stated) {
+    if (!stated) return element_of(L, what, a->weight_dtype);
+    if (a->weight_dtype)
+        tperf_bind_fail(L, "%s: 'weight_bits' replaces 'weight_dtype': give one of both", what);
+    if (!(a->weight_bits > 0 && a->weight_bits <= MOST_BITS))
+        tperf_bind_fail(L, "%s: 'weight_bits' must be above 0 and at most %d, got %f", what,
+                        MOST_BITS, a->weight_bits);
+    return a->weight_bits / 8;
+}
+
 static void check_axes(lua_State *L, const tperf_op_kind *k, const tperf_op_arguments *a) {
     for (const tperf_field *f = k->fields; f->name; f++) {
         if (f->kind != TPERF_FIELD_TEXT || f->offset < offsetof(tperf_op_arguments, linear))
@@ -104,7 +118,9 @@ static int construct(lua_State *L) {
     if (a.shared_as) copy_name(L, k->what, a.shared_as, op->shared_as, sizeof op->shared_as);
     op->dtype = check_dtype(L, k->what, a.dtype);
     op->matrix_dtype = a.matrix_dtype ? check_dtype(L, k->what, a.matrix_dtype) : op->dtype;
-    a.weight_element = element_of(L, k->what, a.weight_dtype);
+    op->own_format = tperf_bind_raw_field(L, 1, "weight_bits") != LUA_TNIL;
+    lua_pop(L, 1);
+    a.weight_element = weight_of(L, k->what, &a, op->own_format);
     a.kv_element = element_of(L, k->what, a.kv_dtype);
     tperf_error error;
     if (k->count(op, &a, &error) != TPERF_OK)
@@ -170,6 +186,8 @@ CHANGE(offload, tperf_op_offload(own(L), lua_toboolean(L, 2)))
 TELL(times, number, tperf_op_times(op))
 TELL(is_added, boolean, op->adapter)
 TELL(is_norm, boolean, op->norm)
+TELL(has_own_format, boolean, op->own_format)
+TELL(is_sparse, boolean, op->sparse)
 TELL(has_output, boolean, op->output_bytes != 0)
 TELL(input_bytes, number, op->input_bytes)
 TELL(saved_bytes, number, op->saved_bytes)
@@ -328,7 +346,7 @@ static int product(lua_State *L) {
     const tperf_op *op = tperf_bind_check_op(L, 1);
     const tperf_product *p = &op->product;
     if (p->rows == 0) return 0;
-    lua_createtable(L, 0, 15);
+    lua_createtable(L, 0, 16);
     lua_pushstring(L, op->name);
     lua_setfield(L, -2, "name");
     tperf_fields_set(L, "rows", p->rows);
@@ -347,6 +365,8 @@ static int product(lua_State *L) {
     tperf_fields_set(L, "on_host", op->offload_bytes);
     lua_pushboolean(L, op->offloaded);
     lua_setfield(L, -2, "offloaded");
+    lua_pushboolean(L, op->own_format);
+    lua_setfield(L, -2, "own_format");
     lua_pushboolean(L, op->frozen);
     lua_setfield(L, -2, "frozen");
     lua_pushboolean(L, op->stopped);
@@ -509,6 +529,8 @@ static const luaL_Reg methods[] = {
     {"narrowed", narrowed},
     {"is_norm", is_norm},
     {"has_output", has_output},
+    {"has_own_format", has_own_format},
+    {"is_sparse", is_sparse},
     {"parameters", parameters},
     {"trained", trained},
     {"saved_bytes", saved_bytes},

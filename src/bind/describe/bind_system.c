@@ -148,7 +148,9 @@ static void read_accelerator(lua_State *L, tperf_system *out) {
     read_peaks(L, "tensor", out->accelerator.tensor);
     read_peaks(L, "vector", out->accelerator.vector);
     out->accelerator.compute_efficiency = read_constant(L, "compute_efficiency", "other", 0);
-    lua_pop(L, 1);
+    lua_getfield(L, -1, "sparse");
+    out->accelerator.sparse = lua_toboolean(L, -1);
+    lua_pop(L, 2);
 }
 
 // The part of a tier's bandwidth that is left after failures: `degraded`, or 1.

@@ -24,6 +24,7 @@
         OPTIONAL("taps", linear.taps), OPTIONAL("positions", linear.positions),                    \
         OPTIONAL("input_kept_elsewhere", linear.input_kept_elsewhere),                             \
         OPTIONAL("weight_dtype", weight_dtype), OPTIONAL("matrix_dtype", matrix_dtype),            \
+        OPTIONAL("weight_bits", weight_bits), OPTIONAL("sparse", linear.sparse),                   \
         OPTIONAL("gather", linear.gather_axis), OPTIONAL("reduce_scatter", linear.reduce_axis),    \
         OPTIONAL("all_reduce", linear.sum_axis), OPTIONAL("input_grad", linear.grad_axis),         \
         OPTIONAL("input_grad_all_reduce", linear.grad_sum_axis),                                   \
@@ -214,6 +215,7 @@ static const tperf_field embedding_fields[] = {
     REQUIRED("width", embedding.width),
     OPTIONAL("tied", embedding.tied),
     OPTIONAL("weight_dtype", weight_dtype),
+    OPTIONAL("weight_bits", weight_bits),
     OPTIONAL("reduce_scatter", embedding.reduce_axis),
     OPTIONAL("all_reduce", embedding.sum_axis),
     {0},

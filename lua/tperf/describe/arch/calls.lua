@@ -99,6 +99,13 @@ local function check_attention(name, one, p, reads)
   end
 end
 
+-- A backward pass needs the transposed weights, which are not sparse that way, and updates need all of them.
+local function check_sparse(name, one, p)
+  if p.mode ~= "train" or not one:is_sparse() then return end
+  refusal.raise("block '%s', op '%s': sparse products are those of serving, training multiplies whole ones: give "
+    .. "sparse = p.mode ~= \"train\"", name, one:counts().name)
+end
+
 -- The share of a group with a sequence of its own in serving, and how often its ops run; nil: they do not. A group with
 -- `seq` encodes something, once, when the prompt is read. One with a `rate` has so many tokens for each of the model's:
 -- in a step of decoding, on average, that many of the batch's sequences have one; from 1 on, one step after the other.
@@ -136,6 +143,7 @@ function calls.block(one, m, given)
   if p.notes then p.notes[#p.notes + 1] = { block = one.name, of_script = one.of_script, reads = reads, ops = ops } end
   for i = 1, one.of_script and #ops or 0 do
     check_attention(one.name, ops[i], p, reads)
+    check_sparse(one.name, ops[i], p)
     ops[i] = as_run(ops[i], p)
   end
   for i = 1, times ~= 1 and #ops or 0 do ops[i] = ops[i]:copy():occur(times) end

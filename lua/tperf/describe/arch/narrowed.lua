@@ -149,7 +149,7 @@ local function product(one, r, frozen, shared)
 end
 
 local function runs_in(shape, r)
-  if not shape or shape.weights == 0 or shape.rows == 0 then return false end
+  if not shape or shape.weights == 0 or shape.rows == 0 or shape.own_format then return false end
   if shape.n_in % MULTIPLE ~= 0 or shape.n_out % MULTIPLE ~= 0 then return false end
   return r.products == "all" or shape.expert == (r.products == "experts")
 end
@@ -241,7 +241,7 @@ function narrowed.stored(ops, parts)
   for i, one in ipairs(ops) do
     local shape = one:product()
     local part = shape and shape.weights > 0 and narrowed.part_of(ops.name, one, shape)
-    local own = part and parts[part]
+    local own = part and not shape.own_format and parts[part]
     list[i] = own and one:narrowed { dtype = own.products, weight = own.bytes, held = own.bytes, keeps = true } or one
   end
   return list

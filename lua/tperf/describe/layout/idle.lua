@@ -78,7 +78,7 @@ local function check_reads(list, all, sizes, micro_batch, variant)
   for _, note in ipairs(notes_of(all, sizes, micro_batch, variant) or {}) do
     local held = 0
     for _, one in ipairs(note.ops) do
-      held = held + one:parameters()
+      held = held + (one:has_own_format() and 0 or one:parameters())
       if decodes and note.of_script and sees_nothing(one, variant) then
         add(list, ("block '%s', op '%s': attention sees none of the cached tokens: give keys = p.context + p.seq")
           :format(note.block, one:counts().name))

@@ -4,6 +4,10 @@
 --  name                  of the op, in tables and messages
 --  dtype                 of its elements; selects the peak ("bf16")
 --  weight_dtype, kv_dtype   weight_dtype: of weights, kv_dtype: of cached keys and values (dtype)
+--  weight_bits           bits of a stored weight with its share of scales, such as 1.6 or 4.5, in place of
+--                        weight_dtype. No dtype or precision of a question changes it
+--  sparse                true: of 4 weights along n_in 2 are zero (2:4): the others are stored and multiplied, in
+--                        serving
 --  matrix_dtype          of the matrix units' products (dtype)
 --  tokens, rows          rows that this GPU works on
 --  n_in, n_out, width    features of a row; n_in: of the input, n_out: of the output
@@ -68,10 +72,10 @@ local pointwise = require "tperf.describe.op.pointwise"
 local op = {}
 
 --- Y = X W + bias: tokens, n_in, n_out, bias, input_kept_elsewhere, tied (W is the embedding), weights_elsewhere,
---- weight_dtype, matrix_dtype, chunks, pipelined. Axes: gather (X is sharded, `shard` tokens per GPU), reduce_scatter
---- or all_reduce (of Y), input_grad or input_grad_all_reduce (of X's gradient), output_grad (Y's gradient is gathered),
---- parameter_grad and bias_grad (weights and bias are replicated). overlap: the backward pass overlaps gathering X and
---- reducing its gradient with the products.
+--- weight_dtype or weight_bits, sparse, matrix_dtype, chunks, pipelined. Axes: gather (X is sharded, `shard` tokens per
+--- GPU), reduce_scatter or all_reduce (of Y), input_grad or input_grad_all_reduce (of X's gradient), output_grad (Y's
+--- gradient is gathered), parameter_grad and bias_grad (weights and bias are replicated). overlap: the backward pass
+--- overlaps gathering X and reducing its gradient with the products.
 op.linear = core.linear
 
 --- Parallel products of this GPU's `experts` experts: tokens counts the rows of all of them, active the experts that
@@ -225,6 +229,7 @@ local conv = {
   size = sizes, kernel = sizes, stride = check.one_or_list(check.integer { min = 1, max = 1 << 31 }), n_in = count_of,
   n_out = count_of, bias = check.boolean { default = false }, input_kept_elsewhere = check.boolean { default = false },
   weights_elsewhere = check.boolean { default = false }, shared_as = check.string { optional = true },
+  weight_bits = check.number { above = 0, max = 64, optional = true },
   keeps = check.any { optional = true },
 }
 
@@ -246,7 +251,7 @@ end
 ---   batch, size    images; size: their positions in every direction, { 64, 64 }, or a number for one direction
 ---   kernel, stride   positions under the kernel in every direction, or one number for all; stride: likewise (1)
 ---   n_in, n_out, bias   channels
----   dtype, input_kept_elsewhere, weights_elsewhere, shared_as, keeps   as in linear
+---   dtype, input_kept_elsewhere, weights_elsewhere, weight_bits, shared_as, keeps   as in linear
 function op.conv(o)
   o = check.record("op.conv", o, conv)
   local size = in_each("size", o.size, type(o.size) == "table" and #o.size or 1)
@@ -258,7 +263,7 @@ function op.conv(o)
   return core.linear {
     name = o.name, tokens = after, n_in = taps * o.n_in, n_out = o.n_out, bias = o.bias, taps = taps,
     positions = before, dtype = o.dtype, input_kept_elsewhere = o.input_kept_elsewhere,
-    weights_elsewhere = o.weights_elsewhere, shared_as = o.shared_as, keeps = o.keeps,
+    weights_elsewhere = o.weights_elsewhere, shared_as = o.shared_as, keeps = o.keeps, weight_bits = o.weight_bits,
   }
 end
 

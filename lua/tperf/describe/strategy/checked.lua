@@ -72,11 +72,11 @@ local function names_of(list)
   return set
 end
 local PRODUCTS <const> = "n_in n_out local_in local_out bias input_kept_elsewhere gathered partial rows experts active "
-  .. "tied weights_elsewhere shared_as parts"
+  .. "tied weights_elsewhere shared_as parts weight_bits sparse"
 local ALLOWED <const> = {
   column = names_of(PRODUCTS), row = names_of(PRODUCTS), replicated = names_of(PRODUCTS), head = names_of(PRODUCTS),
   norm = names_of "width root_mean_square parameters input_kept_elsewhere shared_as",
-  router = names_of "width experts top_k bias dtype", embedding = names_of "rows width tied shared_as",
+  router = names_of "width experts top_k bias dtype", embedding = names_of "rows width tied shared_as weight_bits",
   cross_entropy = names_of "vocab", scan = names_of "heads head_dim groups state chunk",
   inner_bias = names_of "width", outer_bias = names_of "width after_attention",
 }
@@ -128,9 +128,17 @@ local function check_fields(cut, o, own)
   end
 end
 
+-- Fields that say how weights are stored, and what tells whether an op has it from them.
+local STORED <const> = { weight_bits = "has_own_format", sparse = "is_sparse" }
+
 -- The ops of a cut; the first of them keeps, and shares its weights, as the block says.
 local function marked(cut, value, o)
   local one = is_op(value) and value or value[1]
+  for field, done in pairs(STORED) do
+    if o[field] and not one[done](one) then
+      check.fail("share:%s: the strategy's cut does not read '%s'", cut, field)
+    end
+  end
   if o.keeps ~= nil then
     if type(o.keeps) ~= "table" then
       check.fail("share:%s: 'keeps' must be a table, got %s", cut, check.show(o.keeps))

@@ -57,6 +57,7 @@ local function product(p, o, given)
   given.tied, given.weights_elsewhere = o.tied, o.weights_elsewhere
   given.dtype, given.weight_dtype, given.matrix_dtype = p.dtype, p.weight_dtype, p.matrix_dtype
   given.input_grad, given.output_grad = given.gather, given.reduce_scatter
+  fitting.store(o, given)
   return op.linear(given)
 end
 
@@ -109,7 +110,7 @@ function stationary.embedding(p, o)
   return op.embedding {
     name = o.name, tokens = tokens(p), rows = fitting.padded(o.rows, p.tp2),
     width = fitting.split(p, o.width, p.tp1, "tp1", o.name), tied = o.tied, reduce_scatter = "tp2", dtype = p.dtype,
-    weight_dtype = p.weight_dtype,
+    weight_dtype = not o.weight_bits and p.weight_dtype or nil, weight_bits = o.weight_bits,
   }
 end
 

@@ -99,6 +99,7 @@ end
 -- cut: "column", "row" or "replicated"
 local function product(p, o, given, cut)
   local make = op.linear
+  if o.weight_bits or o.sparse then fitting.store(o, given) end
   if o.experts then
     make, given.experts, given.active = op.grouped_linear, o.experts, o.active
   else
@@ -204,7 +205,8 @@ end
 function tensor.embedding(p, o)
   return op.embedding {
     name = o.name, tokens = whole(p), rows = fitting.padded(o.rows, p.tp), width = o.width, tied = o.tied,
-    dtype = p.dtype, weight_dtype = p.weight_dtype, [p.sequence_parallel and "reduce_scatter" or "all_reduce"] = "tp",
+    dtype = p.dtype, weight_dtype = not o.weight_bits and p.weight_dtype or nil, weight_bits = o.weight_bits,
+    [p.sequence_parallel and "reduce_scatter" or "all_reduce"] = "tp",
   }
 end
 
