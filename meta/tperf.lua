@@ -397,6 +397,7 @@
 ---@field n_out integer channels
 ---@field bias? boolean channels
 ---@field dtype? string as in linear
+---@field input? string as in linear
 ---@field input_kept_elsewhere? boolean as in linear
 ---@field weights_elsewhere? boolean as in linear
 ---@field weight_bits? number as in linear
@@ -434,6 +435,7 @@
 ---@field forward_bytes number per element
 ---@field forward_flops number per element
 ---@field fused? boolean in serving engines; fused: part of a neighbour's kernel, eager: launched by the host
+---@field input? string a name: all ops of a layer whose input has this name read one tensor, which is kept once
 ---@field input_bytes? number the part of saved_bytes that another op made (0)
 ---@field keeps? any { token =, sequence =, window = }: bytes that a sequence keeps between steps of decoding on this GPU: for each of its tokens, or the last `window` of them, and whatever their number. Default: of attention its keys and values, of a scan's step its state, of other ops nothing
 ---@field name? string of the op, in tables and messages
@@ -485,6 +487,7 @@
 ---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field experts integer of this GPU; of a router: of the layer
 ---@field gather? string axis over which X, or keys and values, or a norm's result, are gathered
+---@field input? string a name: all ops of a layer whose input has this name read one tensor, which is kept once
 ---@field input_grad? string axis over which X's gradient is reduce-scattered; all_reduce: summed whole
 ---@field input_grad_all_reduce? string axis over which X's gradient is reduce-scattered; all_reduce: summed whole
 ---@field input_kept_elsewhere? boolean true: another op keeps the same input
@@ -515,6 +518,7 @@
 ---@field chunks? integer chunks of rows, overlapped with gather and reduction; pipelined: as in TransformerEngine
 ---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field gather? string axis over which X, or keys and values, or a norm's result, are gathered
+---@field input? string a name: all ops of a layer whose input has this name read one tensor, which is kept once
 ---@field input_grad? string axis over which X's gradient is reduce-scattered; all_reduce: summed whole
 ---@field input_grad_all_reduce? string axis over which X's gradient is reduce-scattered; all_reduce: summed whole
 ---@field input_kept_elsewhere? boolean true: another op keeps the same input
@@ -545,6 +549,7 @@
 ---@field gather? string axis over which X, or keys and values, or a norm's result, are gathered
 ---@field gathered_tokens? integer rows after the gather if the shards do not add up; parameters: their number
 ---@field grad_statistics? number numbers all-reduced over it in the backward pass
+---@field input? string a name: all ops of a layer whose input has this name read one tensor, which is kept once
 ---@field input_kept_elsewhere? boolean true: another op keeps the same input
 ---@field keeps? any { token =, sequence =, window = }: bytes that a sequence keeps between steps of decoding on this GPU: for each of its tokens, or the last `window` of them, and whatever their number. Default: of attention its keys and values, of a scan's step its state, of other ops nothing
 ---@field name? string of the op, in tables and messages
@@ -560,6 +565,7 @@
 ---@field bias? boolean true: the product adds a bias
 ---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field experts integer of this GPU; of a router: of the layer
+---@field input? string a name: all ops of a layer whose input has this name read one tensor, which is kept once
 ---@field input_kept_elsewhere? boolean true: another op keeps the same input
 ---@field keeps? any { token =, sequence =, window = }: bytes that a sequence keeps between steps of decoding on this GPU: for each of its tokens, or the last `window` of them, and whatever their number. Default: of attention its keys and values, of a scan's step its state, of other ops nothing
 ---@field name? string of the op, in tables and messages
@@ -616,6 +622,7 @@
 ---@field bias_grad? string axis over which weights, or a bias, are replicated
 ---@field columns? string axis of the grid's columns
 ---@field dtype? string of its elements; selects the peak ("bf16")
+---@field input? string a name: all ops of a layer whose input has this name read one tensor, which is kept once
 ---@field input_kept_elsewhere? boolean true: another op keeps the same input
 ---@field n_in integer features of a row; n_in: of the input, n_out: of the output
 ---@field n_in_columns integer n_in over the columns and the rows of the grid

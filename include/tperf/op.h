@@ -115,6 +115,8 @@ typedef struct tperf_op_kept {
 
 typedef struct tperf_op {
     char name[TPERF_NAME_MAX];
+    char input
+        [TPERF_NAME_MAX]; // ops of a layer whose input has one name keep it once; "": it is their own
     char shared_as[TPERF_NAME_MAX]; // ops of one name share one tensor; "": its weights are its own
     tperf_dtype dtype;              // of activations; selects the peaks of the vector units
     tperf_dtype matrix_dtype;       // in which the matrix units multiply
@@ -177,6 +179,9 @@ typedef struct tperf_op {
 static inline double tperf_op_times(const tperf_op *op) {
     return op->times > 0 ? op->times : 1;
 }
+
+// The same op if another one keeps its input.
+void tperf_op_borrow_input(tperf_op *op);
 
 // An op of this name, without counts. The functions below add the counts of a kind to such an op, once.
 tperf_op tperf_op_new(const char *name, tperf_dtype dtype);

@@ -197,6 +197,12 @@ void tperf_op_occur(tperf_op *op, double times) {
     op->own.saved_bytes *= times;
 }
 
+void tperf_op_borrow_input(tperf_op *op) {
+    op->saved_bytes -= op->input_bytes;
+    op->own.saved_bytes = fmax(op->own.saved_bytes - op->input_bytes, 0);
+    op->input_bytes = 0;
+}
+
 void tperf_op_lend(tperf_op *op) {
     if (op->product.read_bytes == 0) op->product.read_bytes = op->weight_bytes;
     op->weight_bytes = op->parameters = op->copy_bytes = op->gather_bytes = op->step_bytes = 0;

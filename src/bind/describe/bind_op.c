@@ -1,6 +1,8 @@
 // bind_op.c: tperf.core.op: a constructor for each kind of op, is(value), and the methods of an op:
 //   op:recompute(saved_bytes)                     full recomputation, see tperf/op.h
 //   op:input_bytes() -> number                    the part of its saved bytes that is its input
+//   op:read(name), op:reads() -> string?          names its input; the name
+//   op:borrow_input()                             another op keeps its input
 //   op:drop_input(part), op:repeat_part(part, output_bytes)   its input's producer, or the op itself, is recomputed
 //   op:offload(input_alone)                       offloads its kept activations to the host, see tperf/op.h
 //   op:hold(saved_bytes, passing_bytes)           sets its kept bytes, and the bytes live only during its passes
@@ -28,6 +30,7 @@
 //   op:product()                                  the shape of a product with weights; nil for other ops
 //   op:narrowed { dtype =, number = … }           a copy of a product in another precision, see tperf_narrowing
 //   op:is_norm(), op:has_output()                 the latter: another op keeps what it makes
+//   op:is_recomputed()                            the backward pass begins by repeating its forward pass
 //   op:has_own_format(), op:is_sparse()           the former: it says how its weights are stored
 //   op:parameters(), op:trained(), op:saved_bytes()   as counts() has them
 //   op:keeps()                                    bytes that its backward pass needs, kept anywhere or recomputed
@@ -115,6 +118,7 @@ static int construct(lua_State *L) {
                       &a); // its texts are the table's: nothing is allocated after it
     check_axes(L, k, &a);
     copy_name(L, k->what, a.name, op->name, sizeof op->name);
+    if (a.input) copy_name(L, k->what, a.input, op->input, sizeof op->input);
     if (a.shared_as) copy_name(L, k->what, a.shared_as, op->shared_as, sizeof op->shared_as);
     op->dtype = check_dtype(L, k->what, a.dtype);
     op->matrix_dtype = a.matrix_dtype ? check_dtype(L, k->what, a.matrix_dtype) : op->dtype;
@@ -171,6 +175,7 @@ CHANGE(single, own(L)->single = true)
 CHANGE(join, own(L)->joined = true)
 CHANGE(loop, own(L)->looped = true)
 CHANGE(add, own(L)->adapter = true)
+CHANGE(borrow_input, tperf_op_borrow_input(own(L)))
 CHANGE(scatter, own(L)->scattered = true)
 CHANGE(chunkwise, own(L)->chunkwise = true)
 CHANGE(fuse, own(L)->fused = true)
@@ -187,6 +192,7 @@ TELL(times, number, tperf_op_times(op))
 TELL(is_added, boolean, op->adapter)
 TELL(is_norm, boolean, op->norm)
 TELL(has_own_format, boolean, op->own_format)
+TELL(is_recomputed, boolean, op->recomputed)
 TELL(is_sparse, boolean, op->sparse)
 TELL(has_output, boolean, op->output_bytes != 0)
 TELL(input_bytes, number, op->input_bytes)
@@ -453,6 +459,19 @@ static int shared_as(lua_State *L) {
     return 1;
 }
 
+static int read_input(lua_State *L) {
+    tperf_op *op = own(L);
+    copy_name(L, op->name, luaL_checkstring(L, 2), op->input, sizeof op->input);
+    return itself(L);
+}
+
+static int reads(lua_State *L) {
+    const tperf_op *op = tperf_bind_check_op(L, 1);
+    if (!*op->input) return 0;
+    lua_pushstring(L, op->input);
+    return 1;
+}
+
 static int model_flops(lua_State *L) {
     tperf_model_flops flops = tperf_op_model_flops(tperf_bind_check_op(L, 1), lua_toboolean(L, 2));
     lua_pushnumber(L, flops.forward);
@@ -530,6 +549,10 @@ static const luaL_Reg methods[] = {
     {"is_norm", is_norm},
     {"has_output", has_output},
     {"has_own_format", has_own_format},
+    {"borrow_input", borrow_input},
+    {"read", read_input},
+    {"reads", reads},
+    {"is_recomputed", is_recomputed},
     {"is_sparse", is_sparse},
     {"parameters", parameters},
     {"trained", trained},

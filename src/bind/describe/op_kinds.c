@@ -13,6 +13,7 @@
 #define KEEPS                                                                                      \
     { "keeps", TPERF_FIELD_ANY, 0, false }
 #define COMMON OPTIONAL("name", name), OPTIONAL("dtype", dtype)
+#define INPUT  OPTIONAL("input", input)
 // Fields of ops with weights or a cache.
 #define SHARED OPTIONAL("shared_as", shared_as), KEEPS
 
@@ -22,7 +23,7 @@
         OPTIONAL("bias", linear.bias), OPTIONAL("overlap", linear.overlap),                        \
         OPTIONAL("chunks", linear.chunks), OPTIONAL("pipelined", linear.pipelined),                \
         OPTIONAL("taps", linear.taps), OPTIONAL("positions", linear.positions),                    \
-        OPTIONAL("input_kept_elsewhere", linear.input_kept_elsewhere),                             \
+        OPTIONAL("input_kept_elsewhere", linear.input_kept_elsewhere), INPUT,                      \
         OPTIONAL("weight_dtype", weight_dtype), OPTIONAL("matrix_dtype", matrix_dtype),            \
         OPTIONAL("weight_bits", weight_bits), OPTIONAL("sparse", linear.sparse),                   \
         OPTIONAL("gather", linear.gather_axis), OPTIONAL("reduce_scatter", linear.reduce_axis),    \
@@ -62,6 +63,7 @@ static const tperf_field summa_fields[] = {
     OPTIONAL("bias", summa.bias),
     OPTIONAL("bias_grad", summa.bias_axis),
     OPTIONAL("input_kept_elsewhere", summa.input_kept_elsewhere),
+    INPUT,
     OPTIONAL("tied", summa.tied),
     OPTIONAL("shaped", summa.shaped),
     OPTIONAL("columns", summa.columns_axis),
@@ -106,6 +108,7 @@ static const tperf_field elementwise_fields[] = {
     REQUIRED("backward_bytes", elementwise.backward_bytes),
     OPTIONAL("saved_bytes", elementwise.saved_bytes),
     OPTIONAL("input_bytes", elementwise.input_bytes),
+    INPUT,
     OPTIONAL("repeated_bytes", elementwise.repeated_bytes),
     OPTIONAL("recomputed", elementwise.recomputed),
     OPTIONAL("fused", elementwise.fused),
@@ -142,6 +145,7 @@ static const tperf_field norm_fields[] = {
     OPTIONAL("parameters", norm.parameters),
     OPTIONAL("root_mean_square", norm.root_mean_square),
     OPTIONAL("input_kept_elsewhere", norm.input_kept_elsewhere),
+    INPUT,
     OPTIONAL("statistics", norm.statistics_axis),
     OPTIONAL("grad_statistics", norm.grad_statistics),
     OPTIONAL("parameter_grad", norm.grad_axis),
@@ -247,6 +251,7 @@ static const tperf_field router_fields[] = {
     REQUIRED("top_k", router.top_k),
     OPTIONAL("bias", router.bias),
     OPTIONAL("input_kept_elsewhere", router.input_kept_elsewhere),
+    INPUT,
     OPTIONAL("parameter_grad", router.grad_axis),
     {0},
 };

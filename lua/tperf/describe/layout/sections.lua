@@ -228,6 +228,23 @@ end
 -- Which precision narrows the block; nil: none.
 local function narrows(part, block) return (not part.around or block.has_layers) and part.precision or nil end
 
+-- Of ops of a layer whose input has one name, the one with the largest part of it keeps it; others that do not run
+-- again in the backward pass borrow it.
+local function keep_inputs_once(section)
+  local keeper = {}
+  for _, block in ipairs(section) do
+    for _, one in ipairs(block) do
+      local name = one:reads()
+      if name and one:input_bytes() > 0 and one:saved_bytes() >= one:input_bytes() and not one:is_recomputed() then
+        local before = keeper[name]
+        local larger = not before or one:input_bytes() > before:input_bytes()
+        if before then (larger and before or one):borrow_input() end
+        keeper[name] = larger and one or before
+      end
+    end
+  end
+end
+
 --- The sections as lists of lists of ops, and the bytes and parts of a micro-batch's message to the next stage.
 ---@param sizes integer[]
 ---@param micro_batch integer
@@ -246,6 +263,7 @@ function sections:ops(sizes, micro_batch, variant)
       section[k] = block:ops(self.model, share)
       if precision then section[k] = narrowed_by(section[k], precision) end
     end
+    if self.model.architecture then keep_inputs_once(section) end
     list[i], part.input = section, share.input
   end
   if asks and not variant.part then idle.check(self, notes, variant) end

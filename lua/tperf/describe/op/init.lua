@@ -14,6 +14,7 @@
 --  elements, batch       number of elements; batch: of samples
 --  bias                  true: the product adds a bias
 --  input_kept_elsewhere  true: another op keeps the same input
+--  input                 a name: all ops of a layer whose input has this name read one tensor, which is kept once
 --  tied                  true: the weights are the embedding's
 --  weights_elsewhere     true: another op of the same name and size holds the weights; a pipeline's stage without it
 --                        holds a copy
@@ -228,7 +229,8 @@ local conv = {
   name = check.string { name = true, default = "conv" }, dtype = check.string { default = "bf16" }, batch = count_of,
   size = sizes, kernel = sizes, stride = check.one_or_list(check.integer { min = 1, max = 1 << 31 }), n_in = count_of,
   n_out = count_of, bias = check.boolean { default = false }, input_kept_elsewhere = check.boolean { default = false },
-  weights_elsewhere = check.boolean { default = false }, shared_as = check.string { optional = true },
+  input = check.string { optional = true }, weights_elsewhere = check.boolean { default = false },
+  shared_as = check.string { optional = true },
   weight_bits = check.number { above = 0, max = 64, optional = true },
   keeps = check.any { optional = true },
 }
@@ -251,7 +253,7 @@ end
 ---   batch, size    images; size: their positions in every direction, { 64, 64 }, or a number for one direction
 ---   kernel, stride   positions under the kernel in every direction, or one number for all; stride: likewise (1)
 ---   n_in, n_out, bias   channels
----   dtype, input_kept_elsewhere, weights_elsewhere, weight_bits, shared_as, keeps   as in linear
+---   dtype, input, input_kept_elsewhere, weights_elsewhere, weight_bits, shared_as, keeps   as in linear
 function op.conv(o)
   o = check.record("op.conv", o, conv)
   local size = in_each("size", o.size, type(o.size) == "table" and #o.size or 1)
@@ -261,7 +263,7 @@ function op.conv(o)
     taps, before, after = taps * kernel[i], before * positions, after * -(-positions // stride[i])
   end
   return core.linear {
-    name = o.name, tokens = after, n_in = taps * o.n_in, n_out = o.n_out, bias = o.bias, taps = taps,
+    name = o.name, input = o.input, tokens = after, n_in = taps * o.n_in, n_out = o.n_out, bias = o.bias, taps = taps,
     positions = before, dtype = o.dtype, input_kept_elsewhere = o.input_kept_elsewhere,
     weights_elsewhere = o.weights_elsewhere, shared_as = o.shared_as, keeps = o.keeps, weight_bits = o.weight_bits,
   }

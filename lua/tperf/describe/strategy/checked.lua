@@ -71,12 +71,13 @@ local function names_of(list)
   for name in list:gmatch "%S+" do set[name] = true end
   return set
 end
-local PRODUCTS <const> = "n_in n_out local_in local_out bias input_kept_elsewhere gathered partial rows experts active "
-  .. "tied weights_elsewhere shared_as parts weight_bits sparse"
+local PRODUCTS <const> = "n_in n_out local_in local_out bias input input_kept_elsewhere gathered partial rows experts "
+  .. "active tied weights_elsewhere shared_as parts weight_bits sparse"
 local ALLOWED <const> = {
   column = names_of(PRODUCTS), row = names_of(PRODUCTS), replicated = names_of(PRODUCTS), head = names_of(PRODUCTS),
-  norm = names_of "width root_mean_square parameters input_kept_elsewhere shared_as",
-  router = names_of "width experts top_k bias dtype", embedding = names_of "rows width tied shared_as weight_bits",
+  norm = names_of "width root_mean_square parameters input input_kept_elsewhere shared_as",
+  router = names_of "width experts top_k bias dtype input",
+  embedding = names_of "rows width tied shared_as weight_bits",
   cross_entropy = names_of "vocab", scan = names_of "heads head_dim groups state chunk",
   inner_bias = names_of "width", outer_bias = names_of "width after_attention",
 }
@@ -131,6 +132,9 @@ end
 -- Fields that say how weights are stored, and what tells whether an op has it from them.
 local STORED <const> = { weight_bits = "has_own_format", sparse = "is_sparse" }
 
+-- Fields that are names, and what gives an op each.
+local NAMED <const> = { shared_as = "share_as", input = "read" }
+
 -- The ops of a cut; the first of them keeps, and shares its weights, as the block says.
 local function marked(cut, value, o)
   local one = is_op(value) and value or value[1]
@@ -145,11 +149,13 @@ local function marked(cut, value, o)
     end
     one:keep(o.keeps)
   end
-  if o.shared_as ~= nil then
-    if type(o.shared_as) ~= "string" then
-      check.fail("share:%s: 'shared_as' must be a name, got %s", cut, check.show(o.shared_as))
+  for field, name in pairs(NAMED) do
+    if o[field] ~= nil then
+      if type(o[field]) ~= "string" then
+        check.fail("share:%s: '%s' must be a name, got %s", cut, field, check.show(o[field]))
+      end
+      one[name](one, o[field])
     end
-    one:share_as(o.shared_as)
   end
   return value
 end
