@@ -6,7 +6,7 @@
 ---@field layer? any[] the blocks of every layer, except in groups with their own blocks
 ---@field first? any[] blocks before the first layer and after the last (default: the usual embedding and head)
 ---@field last? any[] blocks before the first layer and after the last (default: the usual embedding and head)
----@field groups? any the model's layers as runs of equal ones, in order, or function(model) -> list (default: from the model's description). Each is { count = layers, key = a name, the same for equal layers (default: made from the fields), blocks = { … }?, seq = tokens of its sequence (default: the model's), width = features of the stream that enters its layers (default: as its first op reads), carries = elements of a sequence that travel beside the stream to its layers (skips), keeps = what a sequence keeps of one layer between steps of decoding, as an op's `keeps`, or function(model, share) -> that (default: what its ops say), … }; blocks find the group, with all its fields, as share.group
+---@field groups? any the model's layers as runs of equal ones, in order, or function(model) -> list (default: from the model's description). Each is { count = layers, key = a name, the same for equal layers (default: made from the fields), blocks = { … }?, seq = tokens of its sequence (default: the model's), padded = true: where the GPUs that share it cannot have equal parts, it has as many tokens more (default: such layouts are refused), width = features of the stream that enters its layers (default: as its first op reads), carries = elements of a sequence that travel beside the stream to its layers (skips), keeps = what a sequence keeps of one layer between steps of decoding, as an op's `keeps`, or function(model, share) -> that (default: what its ops say), … }; blocks find the group, with all its fields, as share.group
 ---@field admits? function function(model, layout) -> true, or false and a reason: which layouts the blocks can have, in place of what the description's heads and widths divide into. layout: the sizes of the strategy's axes by name, strategy = its name
 ---@field replicas? boolean true: blocks find the number of replicas as share.dp, and their ops may communicate over the axis dp (false). A search lays layers out anew for each number of them; in serving it is 1
 ---@field parameters? any the number of parameters, or function(model) -> total, active (that one token uses); default: those of the ops
@@ -452,6 +452,7 @@
 ---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field keeps? any { token =, sequence =, window = }: bytes that a sequence keeps between steps of decoding on this GPU: for each of its tokens, or the last `window` of them, and whatever their number. Default: of attention its keys and values, of a scan's step its state, of other ops nothing
 ---@field name? string of the op, in tables and messages
+---@field on? string "host": weights in the host's memory, read over its link in each pass
 ---@field reduce_scatter? string axis over which Y is summed
 ---@field rows integer rows that this GPU works on
 ---@field shared_as? string a name: all ops of this name share one tensor. Each stage that has any of them holds one copy, and the copies' gradients are added up
@@ -496,6 +497,7 @@
 ---@field n_in integer features of a row; n_in: of the input, n_out: of the output
 ---@field n_out integer features of a row; n_in: of the input, n_out: of the output
 ---@field name? string of the op, in tables and messages
+---@field on? string "host": weights in the host's memory, read over its link in each pass
 ---@field output_grad? string axis over which Y's gradient is gathered
 ---@field output_shard? integer rows of X per GPU of `gather`; output_shard: of Y's gradient per GPU of `output_grad` (all)
 ---@field overlap? boolean true: the backward pass overlaps gathering X and reducing its gradient with the products
@@ -527,6 +529,7 @@
 ---@field n_in integer features of a row; n_in: of the input, n_out: of the output
 ---@field n_out integer features of a row; n_in: of the input, n_out: of the output
 ---@field name? string of the op, in tables and messages
+---@field on? string "host": weights in the host's memory, read over its link in each pass
 ---@field output_grad? string axis over which Y's gradient is gathered
 ---@field output_shard? integer rows of X per GPU of `gather`; output_shard: of Y's gradient per GPU of `output_grad` (all)
 ---@field overlap? boolean true: the backward pass overlaps gathering X and reducing its gradient with the products

@@ -125,7 +125,7 @@ describe("docs/architectures.md", function()
       end
       ran = ran + 1
     end
-    assert.equal(8, ran)
+    assert.equal(9, ran)
   end)
 
   it("names every op", function()

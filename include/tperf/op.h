@@ -65,6 +65,7 @@ typedef struct tperf_pass {
     // Chunks of rows that the first kernel is cut into for its chunked collective; 0 or 1: not cut.
     int64_t chunks;
     double bytes;           // HBM traffic
+    double host_bytes;      // to or from the host's memory, beside which nothing of the op runs
     double bytes_per_panel; // further traffic per SUMMA panel
     double routed;          // pairs of a token and an expert that it sorts
     bool absent;            // nothing runs: no gradient needs this backward pass
@@ -102,7 +103,7 @@ typedef struct tperf_product {
 // The part of a backward pass, and of the kept activations, that the gradients of the op's own parameters need.
 typedef struct tperf_own_gradients {
     int n_kernels; // the last ones of the pass
-    double tensor_flops, vector_flops, bytes, saved_bytes;
+    double tensor_flops, vector_flops, bytes, host_bytes, saved_bytes;
 } tperf_own_gradients;
 
 // What a sequence keeps between the steps of decoding, on one GPU: bytes for each of its tokens, or for the last `window`
@@ -129,6 +130,9 @@ typedef struct tperf_op {
     double step_bytes;   // read and written once per iteration to make these copies
     tperf_product product;
     double output_bytes; // its output, which its own backward pass reads and the next product keeps
+    bool on_host; // its weights are in the host's memory, with their gradients and optimizer state
+    double weights_read; // bytes of weights that a forward pass of a product or a table reads
+    double table_rows;   // of a table, on this GPU; else 0
     bool
         own_format; // it says how its weights are stored, which no question's dtype or precision changes
     bool sparse;  // of 4 weights that follow each other 2 are zero, which its forward pass skips
@@ -179,6 +183,10 @@ typedef struct tperf_op {
 static inline double tperf_op_times(const tperf_op *op) {
     return op->times > 0 ? op->times : 1;
 }
+
+// Puts its weights into the host's memory: a forward pass reads this part of weights_read over the host's link, and a
+// backward pass writes as much of gradients; that of a product reads the weights again.
+void tperf_op_to_host(tperf_op *op, double part);
 
 // The same op if another one keeps its input.
 void tperf_op_borrow_input(tperf_op *op);

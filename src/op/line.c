@@ -8,18 +8,18 @@
 #define COUNT(field) offsetof(tperf_op, field)
 #define COUNTS_OF_PASS(pass)                                                                       \
     COUNT(pass.tensor_flops), COUNT(pass.vector_flops), COUNT(pass.masked_flops),                  \
-        COUNT(pass.bytes), COUNT(pass.bytes_per_panel), COUNT(pass.routed)
+        COUNT(pass.bytes), COUNT(pass.bytes_per_panel), COUNT(pass.routed), COUNT(pass.host_bytes)
 
 // What may grow beside kernels and collectives; all else must agree.
 static const size_t counts[] = {
     COUNTS_OF_PASS(forward), COUNTS_OF_PASS(backward), COUNT(product.rows),
     COUNT(product.kept),     COUNT(product.scattered), COUNT(output_bytes),
     COUNT(own.tensor_flops), COUNT(own.vector_flops),  COUNT(own.bytes),
-    COUNT(own.saved_bytes),  COUNT(saved_bytes),       COUNT(input_bytes),
-    COUNT(repeated_bytes),   COUNT(again_bytes),       COUNT(passing_bytes),
-    COUNT(offload_bytes),    COUNT(seen_flops),        COUNT(pair_flops),
-    COUNT(elements),         COUNT(kept.token),        COUNT(kept.sequence),
-    COUNT(kept.key_bytes),
+    COUNT(own.host_bytes),   COUNT(weights_read),      COUNT(own.saved_bytes),
+    COUNT(saved_bytes),      COUNT(input_bytes),       COUNT(repeated_bytes),
+    COUNT(again_bytes),      COUNT(passing_bytes),     COUNT(offload_bytes),
+    COUNT(seen_flops),       COUNT(pair_flops),        COUNT(elements),
+    COUNT(kept.token),       COUNT(kept.sequence),     COUNT(kept.key_bytes),
 };
 
 // What is exact has the bits that any other order of the same sum and product gives.

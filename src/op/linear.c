@@ -124,6 +124,7 @@ tperf_status tperf_op_linear(tperf_op *op, const tperf_linear *shape, tperf_erro
     op->backward.bytes =
         element * (2 * X + 2 * N * O) + 2 * weight * used * I * O + weight * biases;
     double parameters = products * I * O + biases;
+    op->weights_read = weight * (used * I * O + biases);
     tperf_op_hold(op, shape->weights_elsewhere ? 0 : parameters, weight);
     op->borrowed = shape->weights_elsewhere ? parameters : 0;
     op->saved_bytes = op->input_bytes = shape->input_kept_elsewhere ? 0 : element * X_kept;

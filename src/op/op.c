@@ -61,7 +61,7 @@ static tperf_status validate_pass(const tperf_op *op, const tperf_pass *pass, co
                                   tperf_error *error) {
     bool sound = count_is_sound(pass->tensor_flops) && count_is_sound(pass->vector_flops) &&
                  count_is_sound(pass->bytes) && count_is_sound(pass->bytes_per_panel) &&
-                 count_is_sound(pass->routed);
+                 count_is_sound(pass->routed) && count_is_sound(pass->host_bytes);
     for (int i = 0; i < pass->n_comms; i++)
         sound = sound && count_is_sound(pass->comms[i].bytes);
     if (sound) return TPERF_OK;
@@ -100,6 +100,7 @@ void tperf_op_freeze(tperf_op *op, double element, bool keeps_input) {
     backward->tensor_flops -= op->own.tensor_flops;
     backward->vector_flops -= op->own.vector_flops;
     backward->bytes -= op->own.bytes;
+    backward->host_bytes -= op->own.host_bytes;
     backward->n_kernels -= op->own.n_kernels;
     if (!keeps_input) op->saved_bytes = fmax(op->saved_bytes - op->own.saved_bytes, 0);
     op->input_bytes = fmin(op->input_bytes, op->saved_bytes);
@@ -126,6 +127,7 @@ void tperf_op_stop(tperf_op *op) {
     backward->tensor_flops = op->own.tensor_flops;
     backward->vector_flops = op->own.vector_flops;
     backward->bytes = op->own.bytes;
+    backward->host_bytes = op->own.host_bytes;
     keep_comms(backward, true);
     for (int i = 0; i < backward->n_comms; i++)
         backward->comms[i].beside = false;
@@ -197,6 +199,13 @@ void tperf_op_occur(tperf_op *op, double times) {
     op->own.saved_bytes *= times;
 }
 
+void tperf_op_to_host(tperf_op *op, double part) {
+    double bytes = part * op->weights_read;
+    op->on_host = true;
+    op->forward.host_bytes = op->own.host_bytes = bytes;
+    op->backward.host_bytes = op->table_rows > 0 ? bytes : 2 * bytes;
+}
+
 void tperf_op_borrow_input(tperf_op *op) {
     op->saved_bytes -= op->input_bytes;
     op->own.saved_bytes = fmax(op->own.saved_bytes - op->input_bytes, 0);
@@ -224,6 +233,7 @@ void tperf_op_hold_alone(tperf_op *op) {
         .step_bytes = op->step_bytes,
         .frozen = op->frozen,
         .expert = op->expert,
+        .on_host = op->on_host,
     };
     memcpy(alone.name, op->name, sizeof alone.name);
     for (int i = 0; i < op->backward.n_comms; i++)

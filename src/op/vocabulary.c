@@ -16,6 +16,8 @@ tperf_status tperf_op_embedding(tperf_op *op, const tperf_embedding *shape, tper
     op->backward.bytes = element * N * h + 2 * weight * N * h;
     tperf_op_hold(op, V * h, weight); // kept token ids, 8 bytes per h elements, are negligible
     op->tied = shape->tied;
+    op->weights_read = weight * N * h;
+    op->table_rows = V;
     op->own = (tperf_own_gradients){.vector_flops = op->backward.vector_flops,
                                     .bytes = op->backward.bytes};
     tperf_pass_communicate(&op->forward, TPERF_REDUCE_SCATTER, shape->reduce_axis, element * N * h);

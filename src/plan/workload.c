@@ -65,6 +65,7 @@ static void add_matrices(tperf_weights *weights, const tperf_op *op) {
 }
 
 static tperf_weights weights_of(const tperf_op *op) {
+    if (op->on_host) return (tperf_weights){0};
     if (op->frozen)
         return (tperf_weights){
             .bytes = op->weight_bytes, .frozen = op->weight_bytes, .copies = op->copy_bytes};
@@ -94,6 +95,7 @@ tperf_block_bytes tperf_block_bytes_of(const tperf_op *const *ops, size_t n) {
         sum.whole = sum.whole && (op->recomputed || op->backward.absent);
         double panels = op->panels ? op->forward.bytes_per_panel : 0;
         double read = op->product.read_bytes > 0 ? op->product.read_bytes : op->weight_bytes;
+        if (op->on_host) read = 0; // they are copied
         double kept = op->saved_bytes + op->again_bytes + op->offload_bytes;
         double work = op->forward.bytes + panels - op->repeated_bytes - read - kept;
         if (op->passing_bytes > 0) work = op->passing_bytes;
@@ -347,6 +349,11 @@ tperf_status tperf_workload_check_system(const tperf_workload *workload, const t
             return tperf_error_set(error, TPERF_INVALID,
                                    "op '%s' offloads to the host, whose bandwidth is not given",
                                    op->name);
+        bool reaches = system->host.bandwidth > 0 && system->host.efficiency > 0;
+        if (op->on_host && !reaches)
+            return tperf_error_set(
+                error, TPERF_INVALID,
+                "op '%s' has its weights on the host, whose bandwidth is not given", op->name);
         if (op->sparse && !system->accelerator.sparse)
             return tperf_error_set(
                 error, TPERF_INVALID,

@@ -183,7 +183,7 @@ static bool stream_time(const tperf_op *op, const tperf_pass *pass, const tperf_
 
 static bool has_kernels(const tperf_pass *pass) {
     double counts = pass->tensor_flops + pass->vector_flops + pass->bytes + pass->bytes_per_panel;
-    return counts + pass->routed > 0;
+    return counts + pass->routed + pass->host_bytes > 0;
 }
 
 tperf_pass_work tperf_pass_work_of(const tperf_op *op, const tperf_pass *pass,
@@ -194,6 +194,7 @@ tperf_pass_work tperf_pass_work_of(const tperf_op *op, const tperf_pass *pass,
     if (!kernels_time(op, pass, on->system, tperf_panels_of(op, panels), &work) &&
         !stream_time(op, pass, on, &work))
         work = constant_time(op, pass, traffic, on);
+    if (pass->host_bytes > 0) work.kernels[0].rest += tperf_copy_time(on->system, pass->host_bytes);
     return work;
 }
 

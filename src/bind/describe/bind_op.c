@@ -30,6 +30,8 @@
 //   op:product()                                  the shape of a product with weights; nil for other ops
 //   op:narrowed { dtype =, number = … }           a copy of a product in another precision, see tperf_narrowing
 //   op:is_norm(), op:has_output()                 the latter: another op keeps what it makes
+//   op:put(where, rows), op:is_on_host()          puts its weights on the "host"; rows: of a table, of which it has some
+//   op:has_weight_product()                       it multiplies weights
 //   op:is_recomputed()                            the backward pass begins by repeating its forward pass
 //   op:has_own_format(), op:is_sparse()           the former: it says how its weights are stored
 //   op:parameters(), op:trained(), op:saved_bytes()   as counts() has them
@@ -96,6 +98,16 @@ static double weight_of(lua_State *L, const char *what, const tperf_op_arguments
     return a->weight_bits / 8;
 }
 
+// Puts the op's weights where the block says.
+static void put_on(lua_State *L, const char *what, tperf_op *op, const char *where, double part) {
+    if (strcmp(where, "host") != 0)
+        tperf_bind_fail(L, "%s '%s': 'on' must be \"host\", got '%s'", what, op->name, where);
+    if (op->tied)
+        tperf_bind_fail(L, "%s '%s': tied weights cannot be on the host: the head multiplies them",
+                        what, op->name);
+    tperf_op_to_host(op, part);
+}
+
 static void check_axes(lua_State *L, const tperf_op_kind *k, const tperf_op_arguments *a) {
     for (const tperf_field *f = k->fields; f->name; f++) {
         if (f->kind != TPERF_FIELD_TEXT || f->offset < offsetof(tperf_op_arguments, linear))
@@ -130,6 +142,7 @@ static int construct(lua_State *L) {
     if (k->count(op, &a, &error) != TPERF_OK)
         return tperf_bind_fail(L, "%s '%s': %s", k->what, op->name, error.message);
     tperf_bind_read_keeps(L, 1, k->what, op);
+    if (a.on) put_on(L, k->what, op, a.on, 1);
     if (tperf_op_validate(op, &error) != TPERF_OK) return tperf_bind_raise(L, &error);
     return 1;
 }
@@ -192,6 +205,8 @@ TELL(times, number, tperf_op_times(op))
 TELL(is_added, boolean, op->adapter)
 TELL(is_norm, boolean, op->norm)
 TELL(has_own_format, boolean, op->own_format)
+TELL(has_weight_product, boolean, op->weights_read > 0 && op->table_rows == 0)
+TELL(is_on_host, boolean, op->on_host)
 TELL(is_recomputed, boolean, op->recomputed)
 TELL(is_sparse, boolean, op->sparse)
 TELL(has_output, boolean, op->output_bytes != 0)
@@ -305,6 +320,7 @@ static void push_pass(lua_State *L, const tperf_pass *pass, double times) {
     tperf_fields_set(L, "tensor_flops", times * pass->tensor_flops);
     tperf_fields_set(L, "vector_flops", times * pass->vector_flops);
     tperf_fields_set(L, "bytes", times * pass->bytes);
+    if (pass->host_bytes > 0) tperf_fields_set(L, "host_bytes", times * pass->host_bytes);
     lua_createtable(L, pass->n_comms, 0);
     for (int i = 0; i < pass->n_comms; i++) {
         lua_createtable(L, 0, 4);
@@ -459,6 +475,15 @@ static int shared_as(lua_State *L) {
     return 1;
 }
 
+// op:put(where, rows): rows of the table of which the op has some.
+static int put(lua_State *L) {
+    tperf_op *op = own(L);
+    double whole = luaL_optnumber(L, 3, 0), part = 1;
+    if (op->table_rows > 0 && whole > 0) part = fmin(op->table_rows / whole, 1);
+    put_on(L, "share", op, luaL_checkstring(L, 2), part);
+    return itself(L);
+}
+
 static int read_input(lua_State *L) {
     tperf_op *op = own(L);
     copy_name(L, op->name, luaL_checkstring(L, 2), op->input, sizeof op->input);
@@ -553,6 +578,9 @@ static const luaL_Reg methods[] = {
     {"read", read_input},
     {"reads", reads},
     {"is_recomputed", is_recomputed},
+    {"has_weight_product", has_weight_product},
+    {"is_on_host", is_on_host},
+    {"put", put},
     {"is_sparse", is_sparse},
     {"parameters", parameters},
     {"trained", trained},

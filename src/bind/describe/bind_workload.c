@@ -381,6 +381,7 @@ static void push_pass(lua_State *L, const pricing *p, const tperf_op *op, const 
     tperf_fields_set(L, "equivalent_flops",
                      times * tperf_pass_equivalent_flops(op, pass, p->on.system));
     tperf_fields_set(L, "bytes", times * (pass->bytes + panels * pass->bytes_per_panel));
+    if (pass->host_bytes > 0) tperf_fields_set(L, "host_bytes", times * pass->host_bytes);
     tperf_fields_set(L, "time", cost->time);
     tperf_fields_set(L, "compute_time", cost->compute);
     tperf_fields_set(L, "exposed_memory_time", cost->exposed_memory);

@@ -26,8 +26,9 @@
         OPTIONAL("input_kept_elsewhere", linear.input_kept_elsewhere), INPUT,                      \
         OPTIONAL("weight_dtype", weight_dtype), OPTIONAL("matrix_dtype", matrix_dtype),            \
         OPTIONAL("weight_bits", weight_bits), OPTIONAL("sparse", linear.sparse),                   \
-        OPTIONAL("gather", linear.gather_axis), OPTIONAL("reduce_scatter", linear.reduce_axis),    \
-        OPTIONAL("all_reduce", linear.sum_axis), OPTIONAL("input_grad", linear.grad_axis),         \
+        OPTIONAL("on", on), OPTIONAL("gather", linear.gather_axis),                                \
+        OPTIONAL("reduce_scatter", linear.reduce_axis), OPTIONAL("all_reduce", linear.sum_axis),   \
+        OPTIONAL("input_grad", linear.grad_axis),                                                  \
         OPTIONAL("input_grad_all_reduce", linear.grad_sum_axis),                                   \
         OPTIONAL("output_grad", linear.output_grad_axis),                                          \
         OPTIONAL("output_shard", linear.scattered),                                                \
@@ -220,6 +221,7 @@ static const tperf_field embedding_fields[] = {
     OPTIONAL("tied", embedding.tied),
     OPTIONAL("weight_dtype", weight_dtype),
     OPTIONAL("weight_bits", weight_bits),
+    OPTIONAL("on", on),
     OPTIONAL("reduce_scatter", embedding.reduce_axis),
     OPTIONAL("all_reduce", embedding.sum_axis),
     {0},

@@ -6,7 +6,7 @@
 #include "tperf/op.h"
 
 typedef struct tperf_op_arguments {
-    const char *name, *dtype, *input, *shared_as, *weight_dtype, *kv_dtype, *matrix_dtype;
+    const char *name, *dtype, *input, *on, *shared_as, *weight_dtype, *kv_dtype, *matrix_dtype;
     double weight_element, kv_element; // bytes, from the dtypes; 0: as dtype
     double weight_bits;                // instead of weight_dtype; 0: not given
     union {                            // text fields in here are names of axes

@@ -99,11 +99,26 @@ local function check_attention(name, one, p, reads)
   end
 end
 
--- A backward pass needs the transposed weights, which are not sparse that way, and updates need all of them.
-local function check_sparse(name, one, p)
-  if p.mode ~= "train" or not one:is_sparse() then return end
+-- Refuses what is only for serving. A backward pass needs the transposed weights, which are not sparse that way, and
+-- updates need all of them.
+local function check_trains(name, one, p)
+  if p.mode ~= "train" then return end
+  if one:is_on_host() and one:has_weight_product() and one:trained() > 0 then
+    refusal.raise("block '%s', op '%s': a product whose weights are on the host is not trained there: op.frozen says "
+      .. "so, and offload_optimizer keeps the state of trained weights on the host", name, one:counts().name)
+  end
+  if not one:is_sparse() then return end
   refusal.raise("block '%s', op '%s': sparse products are those of serving, training multiplies whole ones: give "
     .. "sparse = p.mode ~= \"train\"", name, one:counts().name)
+end
+
+--- The tokens of a sequence with as many more as it takes for the GPUs that share it to have equal parts.
+---@param p table
+---@param seq integer
+---@return integer
+function calls.padded(p, seq)
+  local shards = p.sequence_shards(p)
+  return (seq + shards - 1) // shards * shards
 end
 
 -- The share of a group with a sequence of its own in serving, and how often its ops run; nil: they do not. A group with
@@ -120,6 +135,7 @@ local function paced(p)
     own.seq, own.micro_batch = p.seq, rate < 1 and math.max(math.floor(rows), 1) or p.micro_batch
     times = rows / own.micro_batch
   end
+  if group.padded and p.mode ~= "decode" then own.seq = calls.padded(p, own.seq) end
   own.tokens = own.seq * (own.micro_batch or p.micro_batch)
   return setmetatable(own, {
     __index = function(_, field)
@@ -143,7 +159,7 @@ function calls.block(one, m, given)
   if p.notes then p.notes[#p.notes + 1] = { block = one.name, of_script = one.of_script, reads = reads, ops = ops } end
   for i = 1, one.of_script and #ops or 0 do
     check_attention(one.name, ops[i], p, reads)
-    check_sparse(one.name, ops[i], p)
+    check_trains(one.name, ops[i], p)
     ops[i] = as_run(ops[i], p)
   end
   for i = 1, times ~= 1 and #ops or 0 do ops[i] = ops[i]:copy():occur(times) end

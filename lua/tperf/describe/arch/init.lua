@@ -46,11 +46,13 @@ end
 ---   first, last   blocks before the first layer and after the last (default: the usual embedding and head)
 ---   groups        the model's layers as runs of equal ones, in order, or function(model) -> list (default: from the
 ---                 model's description). Each is { count = layers, key = a name, the same for equal layers (default:
----                 made from the fields), blocks = { … }?, seq = tokens of its sequence (default: the model's), width =
----                 features of the stream that enters its layers (default: as its first op reads), carries = elements
----                 of a sequence that travel beside the stream to its layers (skips), keeps = what a sequence keeps of
----                 one layer between steps of decoding, as an op's `keeps`, or function(model, share) -> that (default:
----                 what its ops say), … }; blocks find the group, with all its fields, as share.group
+---                 made from the fields), blocks = { … }?, seq = tokens of its sequence (default: the model's),
+---                 padded = true: where the GPUs that share it cannot have equal parts, it has as many tokens more
+---                 (default: such layouts are refused), width = features of the stream that enters its layers
+---                 (default: as its first op reads), carries = elements of a sequence that travel beside the stream to
+---                 its layers (skips), keeps = what a sequence keeps of one layer between steps of decoding, as an
+---                 op's `keeps`, or function(model, share) -> that (default: what its ops say), … }; blocks find the
+---                 group, with all its fields, as share.group
 ---   admits        function(model, layout) -> true, or false and a reason: which layouts the blocks can have, in place
 ---                 of what the description's heads and widths divide into. layout: the sizes of the strategy's axes by
 ---                 name, strategy = its name

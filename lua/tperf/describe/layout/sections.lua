@@ -2,6 +2,7 @@
 --- follows them, with their ops for one shape.
 local core = require "tperf.core"
 local lazy = require "tperf.base.lazy"
+local calls = lazy.module "tperf.describe.arch.calls"
 local blocks_of = require "tperf.describe.arch.plan".of
 local forms = require "tperf.describe.layout.forms"
 local lines = require "tperf.describe.layout.lines"
@@ -125,6 +126,10 @@ local function share_of(all, group, sizes, variant, own)
   for name, value in pairs(variant) do options[name] = value end
   local share = strategy.share(all.strategy, all.model, 1, sizes, all.rules, options)
   share.attention, share.tuning = all.attention, all.tuning
+  if group.padded and group.seq then
+    share.seq = calls.padded(share, share.seq)
+    share.tokens = share.micro_batch * share.seq
+  end
   return own and setmetatable(share, all.strategy.own_metatable) or share
 end
 

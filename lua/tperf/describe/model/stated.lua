@@ -93,6 +93,8 @@ local function is_size(value)
   return type(value) == "number" and math.tointeger(value) ~= nil and value >= 1 and value <= 1 << 31
 end
 
+local function is_flag(value) return type(value) == "boolean" end
+
 -- Fields that the library reads besides count, key, seq and blocks: what each must be.
 local READ <const> = {
   rate = { function(value) return is_number(value) and value < math.huge end,
@@ -103,7 +105,8 @@ local READ <const> = {
     "a number of at least 0: elements of a sequence that travel beside the stream" },
   keeps = { function(value) return type(value) == "table" or type(value) == "function" end,
     "a table { token =, sequence =, window = } or a function that returns one" },
-  causal = { function(value) return type(value) == "boolean" end, "true or false" },
+  causal = { is_flag, "true or false" },
+  padded = { is_flag, "true or false: whether its sequence is padded to what the GPUs that share it divide" },
 }
 
 local function check_fields(given, i, group)
@@ -146,6 +149,10 @@ local function checked_group(given, i, group, model)
   if seq ~= nil and copy.rate ~= nil then
     check.fail("tperf.architecture '%s': group %d: 'rate' says how long its sequence is: leave out 'seq'", given.name,
       i)
+  end
+  if copy.padded and not (seq or copy.rate) then
+    check.fail("tperf.architecture '%s': group %d: 'padded' is of a sequence of the group's own: give its 'seq'",
+      given.name, i)
   end
   if copy.rate then seq = math.max(math.floor(copy.rate * model.seq), 1) end
   copy.count, copy.seq = count, math.tointeger(seq)
@@ -192,12 +199,14 @@ function stated.groups(given, model)
 end
 
 --- The lengths of a model's sequences: its own, and those of groups with other lengths.
+---@param model table
+---@param unpadded boolean?  true: only those that the GPUs which share them must divide
 ---@return integer[]
-function stated.sequences(model)
+function stated.sequences(model, unpadded)
   local list, given = { model.seq }, model.architecture
   if model.encoder_stack and not given then list[2] = stacks.seq(model) end
   for _, group in ipairs(given and given.groups and stated.groups(given, model) or {}) do
-    list[#list + 1] = group.seq
+    list[#list + 1] = not (unpadded and group.padded) and group.seq or nil
   end
   return list
 end

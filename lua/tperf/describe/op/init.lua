@@ -6,6 +6,7 @@
 --  weight_dtype, kv_dtype   weight_dtype: of weights, kv_dtype: of cached keys and values (dtype)
 --  weight_bits           bits of a stored weight with its share of scales, such as 1.6 or 4.5, in place of
 --                        weight_dtype. No dtype or precision of a question changes it
+--  on                    "host": weights in the host's memory, read over its link in each pass
 --  sparse                true: of 4 weights along n_in 2 are zero (2:4): the others are stored and multiplied, in
 --                        serving
 --  matrix_dtype          of the matrix units' products (dtype)

@@ -72,12 +72,12 @@ local function names_of(list)
   return set
 end
 local PRODUCTS <const> = "n_in n_out local_in local_out bias input input_kept_elsewhere gathered partial rows experts "
-  .. "active tied weights_elsewhere shared_as parts weight_bits sparse"
+  .. "active tied weights_elsewhere shared_as parts weight_bits sparse on"
 local ALLOWED <const> = {
   column = names_of(PRODUCTS), row = names_of(PRODUCTS), replicated = names_of(PRODUCTS), head = names_of(PRODUCTS),
   norm = names_of "width root_mean_square parameters input input_kept_elsewhere shared_as",
   router = names_of "width experts top_k bias dtype input",
-  embedding = names_of "rows width tied shared_as weight_bits",
+  embedding = names_of "rows width tied shared_as weight_bits on",
   cross_entropy = names_of "vocab", scan = names_of "heads head_dim groups state chunk",
   inner_bias = names_of "width", outer_bias = names_of "width after_attention",
 }
@@ -148,6 +148,10 @@ local function marked(cut, value, o)
       check.fail("share:%s: 'keeps' must be a table, got %s", cut, check.show(o.keeps))
     end
     one:keep(o.keeps)
+  end
+  if o.on ~= nil then
+    if type(o.on) ~= "string" then check.fail("share:%s: 'on' must be \"host\", got %s", cut, check.show(o.on)) end
+    one:put(o.on, o.rows)
   end
   for field, name in pairs(NAMED) do
     if o[field] ~= nil then

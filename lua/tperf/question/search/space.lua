@@ -159,7 +159,7 @@ end
 
 local function micro_batches(replicas, shards, model, rules, fixed)
   local seen, list = {}, {}
-  for _, seq in ipairs(rules.shards_divide_sequence and stated.sequences(model) or {}) do
+  for _, seq in ipairs(rules.shards_divide_sequence and stated.sequences(model, true) or {}) do
     if seq % shards ~= 0 then return list end
   end
   for _, batch in ipairs(replicas) do

@@ -136,7 +136,7 @@ function train_sizes.check_cut(o, s, p, own, share)
     divide_tokens(o, s, o.micro_batch * p.model.seq, shards)
     return
   end
-  for _, seq in ipairs(stated.sequences(p.model)) do
+  for _, seq in ipairs(stated.sequences(p.model, true)) do
     divide_tokens(o, s, seq, shards)
   end
 end
