@@ -75,6 +75,14 @@ describe("weight_bits", function()
     assert.near(ALL / 4, c.memory.weights, 1e-3)
   end)
 
+  it("stays so below adapters", function()
+    local function base(bits)
+      return tperf.train { model = model_of(function() return { name = "qkv", weight_bits = bits } end),
+        system = "h100-sxm", global_batch = 8, peft = { kind = "qlora", rank = 8 } }.memory.weights
+    end
+    assert.near(ALL * (16 - 2) / 8, base(16) - base(2), 1)
+  end)
+
   it("refuses what it cannot be", function()
     local function refused(more, message)
       local o = { tokens = N, n_in = I, n_out = O }
@@ -102,6 +110,12 @@ describe("sparse", function()
     local eight = op.linear { tokens = N, n_in = I, n_out = O, sparse = true, weight_bits = 8 }:counts()
     assert.equal(I * O / 2 * (8 + 2) / 8, eight.weight_bytes)
     assert.equal(ALL / 2 * 18 / 8, (weights_of(sparse)))
+  end)
+
+  it("is stored so in a question's precision, too", function()
+    local bytes = weights_of(sparse, { precision = "fp8-block" })
+    assert.near(ALL / 2 * (1 + 4 / 128 ^ 2 + 2 / 8), bytes, 1)
+    assert.near(ALL / 2 * (1 + 2 / 8), (weights_of(sparse, { weight_dtype = "int8" })), 1)
   end)
 
   it("takes as long as a product half as deep where nothing else counts", function()

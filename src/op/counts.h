@@ -15,6 +15,13 @@ void tperf_pass_communicate(tperf_pass *pass, tperf_collective kind, const char 
 void tperf_pass_communicate_own(tperf_pass *pass, tperf_collective kind, const char *axis,
                                 double bytes);
 
+// Bytes per weight of a product, stored in `weight` bytes each: of a sparse one those of half of them, with 2 bits each
+// that say where they stand.
+static inline double tperf_stored_weight(bool sparse, double weight) {
+    static const double PLACE = 0.25;
+    return sparse ? (weight + PLACE) / 2 : weight;
+}
+
 // Gives the op `parameters` parameters of `element` bytes each.
 void tperf_op_hold(tperf_op *op, double parameters, double element);
 

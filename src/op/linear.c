@@ -95,8 +95,6 @@ static double numbers_of_input(const tperf_linear *shape) {
     return rows * features / (double)shape->taps;
 }
 
-static const double PLACE_BYTES = 0.25; // 2 bits say where a weight of a sparse product stands
-
 tperf_status tperf_op_linear(tperf_op *op, const tperf_linear *shape, tperf_error *error) {
     TPERF_TRY(check_linear(shape, error));
     double N = (double)shape->tokens, I = (double)shape->n_in, O = (double)shape->n_out;
@@ -107,7 +105,7 @@ tperf_status tperf_op_linear(tperf_op *op, const tperf_linear *shape, tperf_erro
     double X = numbers_of_input(shape), X_kept = shape->taps > 1 ? X : kept * I;
     double weight = shape->weight_element > 0 ? shape->weight_element : element;
     double depth = shape->sparse ? I / 2 : I;
-    if (shape->sparse) weight = (weight + PLACE_BYTES) / 2;
+    weight = tperf_stored_weight(shape->sparse, weight);
     op->sparse = shape->sparse;
     op->forward.tensor_flops = N * O * (2 * depth - 1);
     op->backward.tensor_flops = N * I * (2 * O - 1) + I * O * (2 * N - used); // dX, then dW

@@ -22,7 +22,7 @@ static void count_bytes(tperf_op *op, const tperf_narrowing *how) {
 
 static void narrow_kernels(tperf_op *op, const tperf_narrowing *how) {
     double second = how->made ? 0 : how->weight;
-    op->forward.kernels[0].second = second;
+    op->forward.kernels[0].second = op->sparse ? 2 * second : second; // of a weight that is kept
     op->forward.kernels[0].made = how->made;
     for (int i = 0; i < op->backward.n_kernels; i++)
         op->backward.kernels[i].made = how->made;
@@ -55,8 +55,17 @@ static tperf_status check(const tperf_op *op, const tperf_narrowing *how, tperf_
     return TPERF_OK;
 }
 
-tperf_status tperf_op_narrow(tperf_op *op, const tperf_narrowing *how, tperf_error *error) {
-    TPERF_TRY(check(op, how, error));
+// The same of a product, which may be sparse.
+static tperf_narrowing of_product(const tperf_op *op, const tperf_narrowing *given) {
+    tperf_narrowing how = *given;
+    if (how.weight > 0) how.weight = tperf_stored_weight(op->sparse, how.weight);
+    if (how.held > 0) how.held = tperf_stored_weight(op->sparse, how.held);
+    return how;
+}
+
+tperf_status tperf_op_narrow(tperf_op *op, const tperf_narrowing *given, tperf_error *error) {
+    TPERF_TRY(check(op, given, error));
+    const tperf_narrowing own = of_product(op, given), *how = &own;
     op->matrix_dtype = how->dtype;
     if (how->number > 0 || how->weight > 0) count_bytes(op, how);
     narrow_kernels(op, how);

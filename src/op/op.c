@@ -93,7 +93,8 @@ static void keep_comms(tperf_pass *pass, bool own) {
 
 void tperf_op_freeze(tperf_op *op, double element, bool keeps_input) {
     tperf_pass *backward = &op->backward;
-    if (element >= 0) op->weight_bytes = element * op->parameters;
+    bool stays = op->own_format && element > 0; // 0: others hold them
+    if (element >= 0 && !stays) op->weight_bytes = element * op->parameters;
     bool has_any = op->parameters > 0 || op->own.n_kernels > 0;
     if (op->frozen || !has_any) return;
     op->frozen = true;
