@@ -2,6 +2,7 @@
 --- custom, and a wrong value would fail far from its origin, or not at all.
 local check = require "tperf.base.check"
 local frozen = require "tperf.base.object.frozen"
+local refusal = require "tperf.base.refusal"
 local is_op = require "tperf.core".op.is
 
 local checked = {}
@@ -36,7 +37,8 @@ local function is_cut(value)
     if not is_finite(number) or number <= 0 then return false end
   end
   local projected = rawget(value, "projected")
-  return is_text(rawget(value, "gather"))
+  local batch = rawget(value, "batch")
+  return is_text(rawget(value, "gather")) and (batch == nil or is_finite(batch) and batch > 0)
     and (projected == nil or is_cut { heads = type(projected) == "table" and rawget(projected, "heads"),
       kv_heads = type(projected) == "table" and rawget(projected, "kv_heads"), queries = 1, shards = 1 })
 end
@@ -135,6 +137,22 @@ local STORED <const> = { weight_bits = "has_own_format", sparse = "is_sparse" }
 -- Fields that are names, and what gives an op each.
 local NAMED <const> = { shared_as = "share_as", input = "read" }
 
+-- Blocks of the library that attend by kernels of their own, for all sequences of a micro-batch.
+local OTHERS <const> = { "mla", "sparse", "mamba", "mamba1", "delta" }
+
+-- Refuses heads of a part of a micro-batch that is no number of sequences, or that a block does not follow.
+local function check_batch(s, share, cut)
+  if cut.batch % 1 ~= 0 then
+    refusal.raise("strategy '%s' leaves %g of %d sequences to attention on a GPU: give a 'micro_batch' that it divides",
+      s.name, cut.batch, share.micro_batch)
+  end
+  for _, field in ipairs(share.model.architecture and {} or OTHERS) do
+    if share.model[field] then
+      refusal.raise("strategy '%s' gives attention a part of the sequences, which '%s' does not follow", s.name, field)
+    end
+  end
+end
+
 -- The ops of a cut; the first of them keeps, and shares its weights, as the block says.
 local function marked(cut, value, o)
   local one = is_op(value) and value or value[1]
@@ -182,6 +200,7 @@ function checked.cut(s, cut)
     end
     local value = f(share, first, second, ...)
     if not result.test(value) then refuse_result(s, cut, result.what, value) end
+    if cut == "heads" and value.batch then check_batch(s, share, value) end
     return FIELDS[cut] and marked(cut, value, first) or value
   end
 end

@@ -45,8 +45,9 @@
 --   share:embedding{ name, rows, width } -> outer         share:head{ name, n_in, n_out }        outer -> logits
 --   share:cross_entropy{ name, vocab }                    share:router{ name, width, experts, top_k }
 --   share:scan{ name, heads, head_dim, groups, state, chunk } -> a list of ops
---   share:heads(n, kv_heads) -> { heads, kv_heads, queries, shards, gather, projected }
---     as attention sees them; projected: as the preceding products see them, if an exchange lies between
+--   share:heads(n, kv_heads) -> { heads, kv_heads, queries, shards, gather, batch, projected }
+--     as attention sees them; batch: sequences, if it has a part of the micro-batch's; projected: as the preceding
+--     products see them, if an exchange lies between
 --   share:inner(width), share:outer(width) -> number of elements on one GPU
 --   share:inner_tokens(), share:outer_tokens() -> number of rows
 --   share:inner_bias{ name, width }    share:outer_bias{ name, width, after_attention }  as separate kernels

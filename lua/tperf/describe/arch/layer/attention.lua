@@ -132,8 +132,9 @@ end
 --- The ops between the projections. cut: p:heads(…); shape: kv_heads, head_dim, value_dim, values_in_keys; also keys
 --- and causal if the keys belong to another sequence, and window (false: none) if it is not the layer's.
 function attention.kernels(m, p, cut, shape)
-  local ops = kernels[p.attention](m, p, cut, shape)
-  if (cut.key_shards or 1) > 1 then ops[#ops + 1] = join_keys(p, cut, shape) end
+  local own = cut.batch and setmetatable({ micro_batch = cut.batch }, { __index = p }) or p
+  local ops = kernels[p.attention](m, own, cut, shape)
+  if (cut.key_shards or 1) > 1 then ops[#ops + 1] = join_keys(own, cut, shape) end
   return parts.module("core_attn", parts.exchanged(p, ops, cut, shape))
 end
 
@@ -177,7 +178,8 @@ end
 -- The bias that relative positions add to every score: read in the forward pass, its gradient written in the backward.
 local function position_bias(p, cut)
   return op.elementwise {
-    name = "position-bias", elements = 1.0 * p.micro_batch * cut.heads * cut.queries * (p.context + p.seq),
+    name = "position-bias",
+    elements = 1.0 * (cut.batch or p.micro_batch) * cut.heads * cut.queries * (p.context + p.seq),
     dtype = p.dtype, forward_flops = 1, backward_flops = 1, forward_bytes = BYTES, backward_bytes = 2 * BYTES,
   }
 end
