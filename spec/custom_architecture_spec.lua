@@ -125,7 +125,7 @@ describe("docs/architectures.md", function()
       end
       ran = ran + 1
     end
-    assert.equal(9, ran)
+    assert.equal(10, ran)
   end)
 
   it("names every op", function()
