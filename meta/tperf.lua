@@ -1306,6 +1306,7 @@
 ---@field weights? "fp32"|"bf16"|"fp16" what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops have them
 ---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled"|"chunked"|"chunked-logits"|"fused-linear" what cross-entropy keeps and how many bytes it moves: "in-place", the softmax in fp32, whose place the gradient takes (Megatron-LM); "native", that with parts under torch.compile (--cross-entropy-fusion-impl native); "fused", a library's kernels on 16-bit logits (… te, FlashAttention's); "copied", in place of a copy of logits in fp32 (nanotron); "pytorch", F.cross_entropy of logits in fp32; "pytorch-16bit", of logits as they are; "compiled", "pytorch" under torch.compile; "chunked", "pytorch" and the head's product in eight chunks of the sequence (torchtitan since 2026); "chunked-logits", of whole logits (torchtune); "fused-linear", with the head's product in one kernel (Liger); unsaid: what "in-place" keeps, in one kernel a pass
 ---@field switched? boolean true: it was fitted to runs with the switches that their rows tell (lua/tperf/measured/run/switches.lua)
+---@field counted_pairs? "causal"|"all" which pairs of tokens its log counts among model FLOPs: "causal", those that masks leave (Megatron-LM since core 0.12, Megatron-Bridge, NeMo since April 2025), or "all" (torchtitan, MaxText until May 2025, Levanter, llm-foundry, earlier releases of Megatron-LM and NeMo)
 ---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" what the stack does where a run does not say, as tperf.train has them; likewise
 ---@field overlap_tp? "bulk"|"none"|"ring"|"async" what the stack does where a run does not say, as tperf.train has them; likewise
 ---@field overlap_moe_a2a? boolean switches of what it overlaps
@@ -1808,8 +1809,10 @@ function tperf_Report:save(path) end
 ---@field throughput number sequences a second
 ---@field tokens_per_second number
 ---@field flops_per_gpu number FLOPs of an iteration, average of the GPUs
----@field mfu number model FLOPs utilisation, a part of the tensor peak for bf16; attention counts the pairs of tokens that the causal mask and windows leave; never more FLOPs than run
----@field mfu_all_pairs number the same with all pairs, masked or not, as PaLM counts
+---@field mfu number model FLOPs utilisation, a part of the tensor peak for bf16, as the stack's log counts model FLOPs: products with weights, multi-token prediction, and attention's pairs of tokens; neither tables that are only looked up nor recomputation
+---@field counted_pairs "causal"|"all" of tokens that mfu counts: those that the causal mask and windows leave, and then never more FLOPs than run, or all of them
+---@field model_flops_rate number model FLOPs a second on each GPU, counted likewise: the log's TFLOP/s per GPU
+---@field mfu_all_pairs number as PaLM counts: all parameters, with the input table, and all pairs, masked or not
 ---@field feasible boolean the memory suffices
 ---@field memory tperf.memory
 ---@field breakdown tperf.breakdown

@@ -55,26 +55,46 @@ describe("tperf.train", function()
     end)
   end
 
-  it("gives MFU as the fraction of the peak that the model's FLOPs take", function()
+  it("gives MFU as the part of the peak that the model's FLOPs take, as the stack's log counts them", function()
     local function flops(c, part) return c[part] * c.time * c.gpus * 989.4e12 / (c.global_batch * 8192) end
-    -- The input's table, 128256 x 8192, is only looked up, not multiplied: no more FLOPs count than run.
-    local function needed(c, palm) return math.min(palm, c.flops_per_gpu * c.gpus / (c.global_batch * 8192)) end
+    -- Megatron-LM (core 0.12), num_floating_point_operations: per layer and token 12 h^2 (1 + 8/64) for attention,
+    -- 18 h f for the MLP, 6 s h for the pairs that the mask leaves; 6 h V for the output table. torchtitan: all
+    -- pairs.
+    local h, f, s, layers, vocab = 8192, 28672, 8192, 80, 128256
+    local products = layers * (12 * h * h * (1 + 8 / 64) + 18 * h * f) + 6 * h * vocab
+    local causal, all = products + layers * 6 * s * h, products + layers * 12 * s * h
     local question = { model = "llama-3.1-70b", system = "h100-sxm", global_batch = 64, tp = 8, pp = 4 }
-    local c = tperf.train(question)
-    local attention = 12 * 80 * 64 * 128 * 8192 -- all pairs of 8192 tokens (arXiv 2204.02311, appendix B)
-    near(needed(c, 6 * 70553706496 + attention / 2), flops(c, "mfu"), "with a causal mask", 1e-12)
-    assert.is_true(flops(c, "mfu") > 6 * (70553706496 - 128256 * 8192) + attention / 2)
-    near(6 * 70553706496 + attention, flops(c, "mfu_all_pairs"), "without", 1e-12)
-    question.software = "megatron-core-simumax-1.2"
-    local run = tperf.train(question)
-    near(needed(run, 6 * 70553706496 + attention / 2), flops(run, "mfu"), "with software", 1e-12)
-    near(6 * 70553706496 + attention, flops(run, "mfu_all_pairs"), "with software, without a mask", 1e-12)
+    for software, pairs_of in pairs { none = causal, typical = causal, ["megatron-core-simumax-1.2"] = causal,
+      ["torchtitan-2024"] = all, ["maxtext-2024"] = all } do
+      question.software = software
+      local c = tperf.train(question)
+      near(pairs_of, flops(c, "mfu"), software, 3e-5) -- norms, which these formulas leave out
+      near(c.mfu * 989.4e12, c.model_flops_rate, software .. ", a second", 1e-12)
+      assert.equal(pairs_of == all and "all" or "causal", c.counted_pairs)
+      -- PaLM: 6 N and all pairs (arXiv 2204.02311, appendix B).
+      near(6 * 70553706496 + layers * 12 * s * h, flops(c, "mfu_all_pairs"), software .. ", PaLM", 1e-12)
+    end
     question.model, question.software = tperf.model "llama-3.1-70b":with { causal = false }, nil
-    local encoder = tperf.train(question)
-    near(needed(encoder, flops(encoder, "mfu_all_pairs")), flops(encoder, "mfu"), "an encoder", 1e-12)
+    near(all, flops(tperf.train(question), "mfu"), "an encoder", 3e-5)
     question.model, question.rules = "subramanian2024/gpt3", "subramanian2024"
     local maskless = tperf.train(question)
     assert.equal(maskless.mfu_all_pairs, maskless.mfu) -- the published model has no mask
+  end)
+
+  it("counts in MFU the multi-token prediction whose time it counts", function()
+    -- Of DeepSeek-V3's module (arXiv 2412.19437, section 2.2): a layer of experts, a projection 2 h x h, and a product
+    -- with the output table.
+    local h, s = 7168, 4096
+    local attention = h * 1536 + 1536 * 128 * 192 + h * 576 + 512 * 128 * 256 + 128 * 128 * h
+    local weights = attention + (8 + 1) * 3 * h * 2048 + h * 256 + 2 * h * h + h * 129280
+    local pairs_of = 2 * 128 * (192 + 128) * s / 2
+    local with = tperf.train { model = "deepseek-v3", system = "h100-sxm", seq = s, dp = 256, ep = 64, zero = 3,
+      global_batch = 256, micro_batch = 1 }
+    local bare = tperf.train { model = tperf.model "deepseek-v3":with { mtp = 0 }, system = "h100-sxm", seq = s,
+      dp = 256, ep = 64, zero = 3, global_batch = 256, micro_batch = 1 }
+    local function per_token(c) return c.model_flops_rate * c.time / s end
+    near(3 * (2 * weights + pairs_of), per_token(with) - per_token(bare), "a module", 1e-3)
+    assert.equal("causal", with.counted_pairs)
   end)
 
   it("has the ViT of the published model attend to all its patches", function()

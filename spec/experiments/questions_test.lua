@@ -51,10 +51,10 @@ near(search { minimize = "memory" }.memory.total, least(function(c) return c.mem
 local function product(c) return c.time * c.memory.total end
 near(product(search { minimize = product }), least(product), 1e-12)
 
--- 27. MFU is the model's FLOPs over what the GPUs could do.
+-- 27. MFU is the model's FLOPs, as Megatron-LM's log counts them, over what the GPUs could do.
 do
   local c, m = all[1], tperf.model "gpt2"
-  local flops = m:flops_per_token().total * 64 * m.seq
+  local flops = m:flops_per_token({ convention = "megatron" }).total * 64 * m.seq
   near(c.mfu, flops / (c.time * 8 * 989.4e12), 1e-3)
 end
 

@@ -33,7 +33,13 @@ local HABITS <const> = { "moe_dispatcher", "overlap_tp", "overlap_moe_a2a", "del
   "overlap_shared_experts", "overlap_grad_reduce", "overlap_param_gather", "overlap_param_gather_with_optimizer_step",
   "compile" }
 
--- Those that a profile has.
+-- What profiles alone decide, as it is without one.
+local UNASKED <const> = {
+  norm = "fused", padded_vocabulary = true, gradient_buckets = false, grouped_kernels = false,
+  scatter_messages = false, megatron_softmax = false, broadcast_weights = false,
+}
+
+-- The habits that a profile has; and what it alone decides otherwise than without one.
 local habits_of = check.once(function(profile)
   local names = {}
   for _, name in ipairs(HABITS) do
@@ -41,12 +47,13 @@ local habits_of = check.once(function(profile)
   end
   return names
 end)
-
--- What profiles alone decide, as it is without one.
-local UNASKED <const> = {
-  norm = "fused", padded_vocabulary = true, gradient_buckets = false, grouped_kernels = false,
-  scatter_messages = false, megatron_softmax = false, broadcast_weights = false,
-}
+local decided_of = check.once(function(profile)
+  local names = {}
+  for _, name in ipairs(check.names(UNASKED)) do
+    if profile[name] ~= UNASKED[name] then names[#names + 1] = name end
+  end
+  return names
+end)
 
 --- Sets the arguments that a profile decides unless the caller gives them.
 ---@param o table        checked arguments, changed in place
@@ -60,8 +67,10 @@ function runtime.fill(o, given, profile)
   o.gradients, o.weights = o.gradients or profile.gradients, o.weights or profile.weights
   o.loss = o.loss or profile.loss
   if profile.fused_activation == false then o.fused_activation = false end -- true is as without a profile
-  for name, default in pairs(UNASKED) do
-    if profile[name] ~= default then o[name] = profile[name] end
+  local decided = decided_of(profile)
+  for i = 1, #decided do
+    local name = decided[i]
+    o[name] = profile[name]
   end
   if given.attention == nil then o.attention = runtime.attention(profile) end
   local habits = habits_of(profile)

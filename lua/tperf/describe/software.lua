@@ -113,6 +113,7 @@ local schema = {
   loss = check.choice { training.losses, optional = true },
   -- true: fitted to runs with the overlap switches of their rows (lua/tperf/measured/run/switches.lua).
   switched = check.boolean { default = false },
+  counted_pairs = check.choice { { "causal", "all" }, default = "causal" },
   -- Defaults of the question's fields with these names.
   moe_dispatcher = check.choice { { "alltoall", "allgather", "deepep", "hybridep" }, optional = true },
   overlap_tp = check.choice { { "bulk", "none", "ring", "async" }, optional = true },
@@ -202,6 +203,9 @@ end
 ---                 one kernel a pass
 ---  switched       true: it was fitted to runs with the switches that their rows tell
 ---                 (lua/tperf/measured/run/switches.lua)
+---  counted_pairs  which pairs of tokens its log counts among model FLOPs: "causal", those that masks leave
+---                 (Megatron-LM since core 0.12, Megatron-Bridge, NeMo since April 2025), or "all" (torchtitan, MaxText
+---                 until May 2025, Levanter, llm-foundry, earlier releases of Megatron-LM and NeMo)
 ---  moe_dispatcher, overlap_tp   what the stack does where a run does not say, as tperf.train has them; likewise
 ---  overlap_moe_a2a, delay_wgrad, overlap_grad_reduce, overlap_param_gather   switches of what it overlaps
 ---  overlap_shared_experts, overlap_param_gather_with_optimizer_step, overlap_p2p   three more

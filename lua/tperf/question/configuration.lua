@@ -98,9 +98,13 @@ local configuration = {}
 ---@field throughput number sequences a second
 ---@field tokens_per_second number
 ---@field flops_per_gpu number FLOPs of an iteration, average of the GPUs
----@field mfu number model FLOPs utilisation, a part of the tensor peak for bf16; attention counts the pairs of tokens
---- that the causal mask and windows leave; never more FLOPs than run
----@field mfu_all_pairs number the same with all pairs, masked or not, as PaLM counts
+---@field mfu number model FLOPs utilisation, a part of the tensor peak for bf16, as the stack's log counts model FLOPs:
+--- products with weights, multi-token prediction, and attention's pairs of tokens; neither tables that are only looked
+--- up nor recomputation
+---@field counted_pairs "causal"|"all" of tokens that mfu counts: those that the causal mask and windows leave, and then
+--- never more FLOPs than run, or all of them
+---@field model_flops_rate number model FLOPs a second on each GPU, counted likewise: the log's TFLOP/s per GPU
+---@field mfu_all_pairs number as PaLM counts: all parameters, with the input table, and all pairs, masked or not
 ---@field feasible boolean the memory suffices
 ---@field memory tperf.memory
 ---@field breakdown tperf.breakdown
@@ -142,9 +146,18 @@ function configuration.fits(memory, question) return memory.total <= room_of(que
 local per_token = setmetatable({}, { __mode = "k" }) -- FLOPs by model; models are never changed in place
 
 -- As model:flops_per_token.
-local function flops_of(model, causal)
-  local total, message = flops.trained(model, causal, "palm")
+local function flops_of(model, causal, convention)
+  local total, message = flops.trained(model, causal, convention)
   return total or check.fail("tperf.model:flops_per_token: %s: %s", model.name, message)
+end
+
+-- As stacks count whose logs have these pairs of tokens, "causal" or "all"; and as PaLM does.
+local function per_token_of(model)
+  per_token[model] = {
+    causal = flops_of(model, model.causal, "megatron"), all = flops_of(model, false, "megatron"),
+    palm = flops_of(model, false, "palm"),
+  }
+  return per_token[model]
 end
 
 --- Notes what configurations take from a question's model and profile, which a script may change before it reads one.
@@ -153,27 +166,28 @@ function configuration.prepare(question)
   profile.prepare(question.profile, question)
   if question.tokens then return question end
   local model = question.model
-  local known = per_token[model]
-  if not known then
-    known = { needed = flops_of(model, model.causal), all = flops_of(model, false) }
-    per_token[model] = known
-  end
-  question.per_token = known
+  question.per_token = per_token[model] or per_token_of(model)
   local sequences = question.work and question.work.sequences or 1 -- a preference pair has two
   question.tokens = model.seq * sequences -- of a sample
   return question
 end
 
 -- Model FLOPs utilisation (arXiv 2204.02311, appendix B): the model's FLOPs, without recomputation, over those that the
--- GPUs could do in the same time at the tensor peak. First with the pairs of tokens that the model needs, but no more
--- FLOPs than run: that count takes tables that are only looked up for products. Then with all pairs. The published
--- model has no mask, and counts FLOPs of its own: there both are the same.
-local function utilisation(c, question)
-  local known, peak = question.per_token, question.system.accelerator.tensor.bf16
-  local rate = c.tokens_per_second / (question.gpus * peak) * (question.work and question.work.flops or 1)
-  local all = known.all * rate
-  if not question.rules.layers_from_description then return all, all end
-  return math.min(known.needed * rate, c.flops_per_gpu / (peak * c.time)), all
+-- GPUs could do in the same time at the tensor peak. First as the stack's log counts, and FLOP/s by it; of masked pairs
+-- no more than run. Then as PaLM counts. The published model has no mask, and counts FLOPs of its own: there both are
+-- the same.
+local function add_utilisation(c, question)
+  local known, peak, work, stack = question.per_token, question.system.accelerator.tensor.bf16, question.work,
+    question.profile
+  local counted, tokens = stack and stack.counted_pairs or "causal", c.tokens_per_second / question.gpus
+  if work then tokens = tokens * work.flops end
+  local palm, logged = known.palm * tokens, known[counted] * tokens
+  if not question.rules.layers_from_description then
+    logged = palm
+  elseif counted == "causal" and logged * c.time > c.flops_per_gpu then
+    logged = c.flops_per_gpu / c.time
+  end
+  c.mfu, c.mfu_all_pairs, c.model_flops_rate, c.counted_pairs = logged / peak, palm / peak, logged, counted
 end
 
 --- The candidate of the core that a search has found, or that a question of tperf.train describes: an object with all
@@ -213,7 +227,7 @@ function configuration.of(question, s, found, candidate, fields)
   c.trained_parameters = question.work and math.tointeger(question.work.trained)
   local room = room_of(question)
   c.feasible = c.memory.total <= room
-  c.mfu, c.mfu_all_pairs = utilisation(c, question)
+  add_utilisation(c, question)
   c.checkpoint_bytes = question.checkpoint_bytes
   profile.describe(c, question)
   local interval = c.intervals and c.intervals.memory or { low = c.memory.total, high = c.memory.total }
@@ -256,7 +270,7 @@ local function set_time(c, question, time)
   local ratio = c.time / time
   c.time, c.throughput = time, question.global_batch / time
   c.tokens_per_second = c.throughput * question.tokens
-  c.mfu, c.mfu_all_pairs = c.mfu * ratio, c.mfu_all_pairs * ratio
+  c.mfu, c.mfu_all_pairs, c.model_flops_rate = c.mfu * ratio, c.mfu_all_pairs * ratio, c.model_flops_rate * ratio
   if question.profile then profile.describe(c, question) end
 end
 

@@ -78,7 +78,7 @@ local KNOBS <const> = { "micro_batch", "microbatches", "panels", "schedule", "vi
   "overlap_shared_experts", "zero" }
 local FIGURES <const> = {
   "time", "interval.low", "interval.high", "time_without_waste", "throughput", "tokens_per_second", "mfu",
-  "mfu_all_pairs", "flops_per_gpu", "memory.total",
+  "mfu_all_pairs", "model_flops_rate", "flops_per_gpu", "memory.total",
 }
 for _, part in ipairs(core.memory_parts) do FIGURES[#FIGURES + 1] = "memory." .. part.name end
 for _, name in ipairs(core.time_parts) do FIGURES[#FIGURES + 1] = "breakdown." .. name end

@@ -91,6 +91,7 @@ configuration.columns = options.join({ { key = "strategy", usual = USUAL } }, ax
   { key = "intervals.memory.low", title = "memory from", unit = "bytes", csv = true },
   { key = "intervals.memory.high", title = "memory to", unit = "bytes", csv = true }, { key = "fit", csv = true },
   { key = "time_without_waste", unit = "s", csv = true }, { key = "mfu", unit = "%", digits = 3 },
+  { key = function(c) return 1e-12 * c.model_flops_rate end, title = "TFLOP/s/GPU", csv = true },
   { key = function(c) return c.tokens_per_second / c.gpus end, title = "tokens/s/GPU", wide = 6 },
   { key = "memory.total", title = "memory", unit = "bytes" },
   { key = "host_memory", title = "host memory", unit = "bytes" }, { key = "feasible", title = "fits", usual = true },
@@ -115,6 +116,14 @@ local function fit_of(c)
   local fit = c.fit == "may not fit" and not c.feasible and "may fit after all" or c.fit
   return ("%s: 90 %% of such runs hold %s to %s of memory"):format(fit, format.number(memory.low, "bytes", 3),
     format.number(memory.high, "bytes", 3))
+end
+
+-- What its MFU counts, and what the log of the stack and PaLM's formula say.
+local function utilisation_of(c)
+  local counted = c.counted_pairs == "all" and "all pairs of tokens" or "the pairs of tokens that masks leave"
+  return ("mfu counts as the stack's log does, %.4g TFLOP/s per GPU: products with weights, and %s; as PaLM counts, "
+    .. "with the input table and all pairs, it is %s"):format(1e-12 * c.model_flops_rate, counted,
+    format.number(c.mfu_all_pairs, "%", 3))
 end
 
 -- How GPUs were placed.
@@ -143,6 +152,7 @@ function configuration.tell(values, rows, machine, timed)
       print(("without waste (--software none) %s %s"):format(rows[2] and "the first takes" or "it takes",
         format.number(c.time_without_waste, "s")))
     end
+    if timed and not rows[2] then print(utilisation_of(c)) end
   end
   io.stdout:flush()
   for _, warning in ipairs(c.warnings or {}) do io.stderr:write("tperf: ", warning, "\n") end

@@ -170,17 +170,18 @@ local function part_of(one)
   return keys > 0 and "attention" or sequence > 0 and "scan" or "parameters"
 end
 
---- FLOPs per token of the model's sequence, as model:flops_per_token() has them, without modules that predict further
---- tokens.
+--- FLOPs per token of the model's sequence, as model:flops_per_token() has them; modules that predict further tokens
+--- count as Megatron-LM counts.
 ---@param model table  with an architecture
----@param options table  causal, backward
+---@param options table  causal, backward, convention
 ---@return table flops  total, parameters (products), attention, scan
 function counted.flops(model, options)
   local one = laid_out(model)
   local sum = { total = 0.0, parameters = 0.0, attention = 0.0, scan = 0.0 }
   for i, section in ipairs(one.list) do
     for _, block in ipairs(section) do
-      for _, op in ipairs(block.name ~= "mtp" and block or {}) do
+      local counts = block.name ~= "mtp" or options.convention == "megatron"
+      for _, op in ipairs(counts and block or {}) do
         local forward, backward = op:model_flops(not options.causal)
         local flops = one.times[i] * (forward + (options.backward and backward or 0)) / model.seq
         local part = part_of(op)
