@@ -116,6 +116,7 @@
 
 ---@class tperf.model
 ---@field activation? "gelu"|"relu"|"relu2"|"silu"|"quick_gelu"|"tanh"|"xielu" of the MLP; default gelu, silu if gated
+---@field activation_steps? boolean the activation is written in steps of PyTorch (Hugging Face's gelu_new, gelu_fast)
 ---@field architecture? table made by tperf.architecture; default: the other fields describe it
 ---@field attention_gate? boolean|"head" A second query projection gates attention's output (Qwen3-Next); "head": with one number per head (Step-3.5).
 ---@field attention_sinks? boolean one learned score per head (gpt-oss)
@@ -1298,6 +1299,7 @@
 ---@field gradients? "fp32"|"bf16"|"fp16" what gradients are kept and reduced in where a run does not say; as the rules say
 ---@field gradient_buckets? boolean whether replicas exchange gradients in buckets beside those kept, of the weights' dtype, as PyTorch's DistributedDataParallel does where a stack accumulates them elsewhere
 ---@field fused_activation? boolean false: a gated activation is two kernels, the second of which keeps what the first made
+---@field fused_pointwise? boolean true: a compiler or its own kernels fuse neighbouring pointwise ops of training: the residual sum with the norm after it, and the rotation with the norms of queries and keys (torch.compile of whole models; llm.c's fused_residual_forward)
 ---@field norm? "fused"|"copied"|"pytorch" "fused"; "copied", a fused kernel over a copy in fp32, as apex's over `x.float()`; or "pytorch", before 2.8, whose RMSNorm without a compiler is a kernel for every step
 ---@field padded_vocabulary? boolean false: the vocabulary's parts keep their size, and products with rows that do not begin on multiples of 16 bytes are slow (docs/model.md); true: it is padded
 ---@field grouped_kernels? boolean true: the products of a GPU's experts are one kernel (PyTorch's grouped_mm); false: the host launches one for each expert, as TransformerEngine's GroupedLinear does
@@ -1336,6 +1338,7 @@
 ---@field comm_sms? number multiprocessors that a collective takes from concurrent kernels, unless it says otherwise (20)
 ---@field compute number by how much the matrix products, and all other kernels but fused attention, take longer than timed on their own
 ---@field host number|string seconds that the host of an HGX H100 takes to launch a kernel: no layer's pass is faster than its launches
+---@field iteration_calls? number calls of PyTorch that an iteration of Muon makes for a matrix (3); 0: a compiler makes one of all iterations of a matrix
 ---@field memory number by how much HBM traffic takes longer than the formulas have it, hidden beside the work or not
 ---@field message_calls? number calls of PyTorch between a message of the pipeline and the first kernel of the pass that waited for it (30): the GPU has run out of work by then
 ---@field module_calls? number such calls that a layer of PyTorch's own modules makes for an op (3)
@@ -2409,7 +2412,7 @@ function tperf.op.linear() end
 function tperf.op.norm() end
 
 ---Adds a branch to the stream; dropout: of the branch, in the same kernel, with its mask kept; fused: in the norm's
----kernel.
+---kernel, whose backward pass reads the stream's gradient as well.
 ---@param o any
 function tperf.op.residual(o) end
 

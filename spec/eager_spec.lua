@@ -1,4 +1,5 @@
 -- PyTorch without a compiler: what its kernels pass through HBM between them.
+local program = require "program"
 local tperf = require "tperf"
 
 local HIDDEN <const>, FFN <const>, HEADS <const>, KV <const>, SEQ <const> = 1024, 4096, 8, 2, 512
@@ -51,6 +52,52 @@ describe("compile = false", function()
       for _, one in ipairs(c.layers) do
         if one.name == "norm" then assert.equal(bytes * SEQ * HIDDEN, one.saved_bytes) end
       end
+    end
+  end)
+
+  it("makes a GELU that is written in steps of a kernel for each, and no other", function()
+    -- transformers' NewGELUActivation: see kernels/eager.yaml for the sums.
+    local steps = { (4 + 4 + 6 + 4 + 4 + 4 + 4 + 6 - 4) * SEQ * FFN, (12 + 6 + 8 + 14 + 4 + 12 - 6) * SEQ * FFN }
+    local plain = { norm = "layernorm", gated = false, activation = "gelu", positions = "learned",
+      activation_steps = true }
+    assert.same({ gelu = steps }, more { compile = false, norm = "pytorch", model = plain })
+    local path = program.temporary ".json"
+    program.write(path, [[{ "model_type": "gpt2", "n_embd": 1024, "n_layer": 2, "n_head": 8, "n_positions": 512,
+      "vocab_size": 1024 }]])
+    assert.is_true(tperf.model(path).activation_steps) -- GPT-2's is gelu_new by default
+    assert.is_false(tperf.model "llama-3.1-8b".activation_steps)
+  end)
+
+  it("scales, masks and casts the scores of separate kernels", function()
+    local fused, eager = {}, {}
+    for compile, into in pairs { [true] = fused, [false] = eager } do
+      local c = tperf.train { model = "gpt2", system = "h100-sxm", gpus = 1, global_batch = 1, attention = "unfused",
+        compile = compile, software = tperf.software "torchtitan-2024" }
+      for _, one in ipairs(c.layers) do into[one.name] = one end
+    end
+    local scores = 12 * 1024 * 1024
+    local function more_of(pass) return (eager.softmax[pass].bytes - fused.softmax[pass].bytes) / scores end
+    assert.equal(4 + 4 + 6 + 6 - 4, more_of "forward")
+    assert.equal(6 + 12 + 6 + 4 - 6, more_of "backward")
+    assert.equal(4 * scores, eager.softmax.saved_bytes - fused.softmax.saved_bytes) -- the softmax in fp32
+  end)
+
+  it("is PyTorch's plain modules where a profile describes no stack of its own, or one that compiles", function()
+    local o = { model = "llama-3.2-1b", system = "h100-sxm", dp = 8, global_batch = 8, seq = 2048, compile = false }
+    local function time(software)
+      o.software = software
+      return tperf.train(o)
+    end
+    for _, name in ipairs { "typical", "tuned", "nanogpt-2023" } do
+      local plain = tperf.software(name):with { norm = "pytorch", loss = "pytorch", accumulation = "separate",
+        pytorch_modules = true, module_calls = 3 }
+      local c, by_hand = time(name), time(plain)
+      assert.equal(by_hand.time, c.time, name)
+      assert.equal(by_hand.memory.total, c.memory.total, name)
+      assert.equal(name, c.software)
+      o.compile = nil
+      assert.is_true(c.time > 1.05 * time(name).time, name)
+      o.compile = false
     end
   end)
 

@@ -54,6 +54,9 @@ typedef enum tperf_fact_from { TPERF_FITTED, TPERF_STATED, TPERF_DERIVED } tperf
     FACT(NUMBER, step_calls, "step_calls", NULL, 0, 0, 1e6,                                        \
          "calls of PyTorch once an iteration, while the GPUs wait: the host reads the loss and starts again with " \
          "empty queues (1200); 0: it does not read the loss after each iteration", STATED, 1200)   \
+    FACT(NUMBER, iteration_calls, "iteration_calls", NULL, 0, 0, 1e6,                              \
+         "calls of PyTorch that an iteration of Muon makes for a matrix (3); 0: a compiler makes one of all iterations of " \
+         "a matrix", STATED, 3)                                                                    \
     FACT(NUMBER, message_calls, "message_calls", NULL, 0, 0, 1e6,                                  \
          "calls of PyTorch between a message of the pipeline and the first kernel of the pass that waited for it (30): " \
          "the GPU has run out of work by then", STATED, 30)                                        \

@@ -331,13 +331,14 @@ double tperf_optimizer_bytes(const tperf_plan *plan) {
 
 tperf_orthogonal tperf_orthogonal_of(const tperf_plan *plan) {
     // Per matrix: decay, both sums of the momentum, cast, norm (two) and quotient, scale, update, cast back.
-    enum { PRODUCTS = 3, OTHER_CALLS = 10 };
+    enum { OTHER_CALLS = 10 };
     double iterations = plan->job->training->iterations;
     if (iterations == 0) return (tperf_orthogonal){0};
     const tperf_weights none = {0}, one = {.matrices = 1}, work = {.orthogonal = iterations};
     const tperf_system *system = plan->job->on.system;
     tperf_orthogonal o = {.matrices = most_of(plan, one, none), .flops = most_of(plan, work, none)};
-    o.calls = (PRODUCTS * iterations + OTHER_CALLS) * o.matrices;
+    double each = plan->job->on.software->iteration_calls * iterations;
+    o.calls = (fmax(each, 1) + OTHER_CALLS) * o.matrices;
     o.time =
         fmax(plan->job->on.software->compute * o.flops /
                  (system->accelerator.compute_efficiency * system->accelerator.tensor[TPERF_BF16]),

@@ -80,7 +80,7 @@ local SCHEMAS <const> = {
     return {
       rotary = passes(), gate = passes(),
       norms = check.record_of { pytorch = passes(), copied = passes { kept = bytes() } },
-      limits = passes { kept = bytes() },
+      limits = passes { kept = bytes() }, steps = passes { kept = bytes() }, softmax = passes { kept = bytes() },
     }
   end,
   losses = function() -- of profiles: what cross-entropy keeps, holds and moves

@@ -12,10 +12,19 @@ local runtime = {}
 --- The default profile; and the name that asks for none.
 runtime.USUAL, runtime.NONE = "typical", "none"
 
+local SHARED <const> = { [runtime.USUAL] = true, tuned = true } -- profiles that describe stacks without their own
+
+-- What a stack that a shared profile describes, or one that compiles its model, does without a compiler: PyTorch's own
+-- modules, each of whose steps is a kernel, and F.cross_entropy of logits in fp32.
+local PLAIN <const> = { norm = "pytorch", loss = "pytorch", accumulation = "separate", pytorch_modules = true,
+  module_calls = 3 }
+local plain_of = check.once(function(profile) return profile:with(PLAIN) end)
+
 --- The profile that a question asks for, else its rules' default; nil: only the formulas.
 ---@param value string|table?
 ---@param rules table  a set of tperf.rules
-function runtime.of(value, rules)
+---@param compile boolean?  false: a profile that is shared, or of a stack that compiles, describes plain modules
+function runtime.of(value, rules, compile)
   if value == nil and rules.typical_software then value = runtime.USUAL end
   if value == nil or value == runtime.NONE then return nil end
   local profile = software(value)
@@ -23,6 +32,7 @@ function runtime.of(value, rules)
     refusal.raise("software '%s' is an engine for serving, which trains nothing; it goes with tperf.serve",
       profile.name)
   end
+  if compile == false and (SHARED[profile.name] or profile.compile) then return plain_of(profile) end
   return profile
 end
 
@@ -36,17 +46,25 @@ local HABITS <const> = { "moe_dispatcher", "overlap_tp", "overlap_moe_a2a", "del
 -- What profiles alone decide, as it is without one.
 local UNASKED <const> = {
   norm = "fused", padded_vocabulary = true, gradient_buckets = false, grouped_kernels = false,
-  scatter_messages = false, megatron_softmax = false, broadcast_weights = false,
+  scatter_messages = false, megatron_softmax = false, broadcast_weights = false, fused_pointwise = false,
 }
 
--- The habits that a profile has; and what it alone decides otherwise than without one.
-local habits_of = check.once(function(profile)
-  local names = {}
-  for _, name in ipairs(HABITS) do
-    if profile[name] ~= nil then names[#names + 1] = name end
-  end
-  return names
-end)
+-- What it keeps and how it shards where the question does not say.
+local STATES <const> = { "sharding", "gradient_reduce", "gradients", "weights", "loss" }
+
+-- Those of the names that a profile has.
+local function had(names)
+  return check.once(function(profile)
+    local list = {}
+    for _, name in ipairs(names) do
+      if profile[name] ~= nil then list[#list + 1] = name end
+    end
+    return list
+  end)
+end
+local habits_of, states_of = had(HABITS), had(STATES)
+
+-- What a profile alone decides otherwise than without one.
 local decided_of = check.once(function(profile)
   local names = {}
   for _, name in ipairs(check.names(UNASKED)) do
@@ -61,11 +79,12 @@ end)
 ---@param profile table?
 function runtime.fill(o, given, profile)
   if not profile then return end
-  o.sharding = o.sharding or profile.sharding
+  local states = states_of(profile)
+  for i = 1, #states do
+    local name = states[i]
+    if o[name] == nil then o[name] = profile[name] end
+  end
   if o.gradient_shard == nil then o.gradient_shard = profile.gradient_shard or nil end
-  o.gradient_reduce = o.gradient_reduce or profile.gradient_reduce
-  o.gradients, o.weights = o.gradients or profile.gradients, o.weights or profile.weights
-  o.loss = o.loss or profile.loss
   if profile.fused_activation == false then o.fused_activation = false end -- true is as without a profile
   local decided = decided_of(profile)
   for i = 1, #decided do
@@ -112,8 +131,6 @@ end
 function runtime.keep_facts(terms, facts)
   for _, name in ipairs(UNFITTED) do terms[name] = facts[name] end
 end
-
-local SHARED <const> = { [runtime.USUAL] = true, tuned = true } -- profiles that describe stacks without their own
 
 --- The interval of runs unlike those that a profile was fitted to. Of a shared profile, `spread` is what another stack
 --- does, and `reach` what another machine, scale or model does: independent errors, whose squared logarithms add up.

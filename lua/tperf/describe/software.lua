@@ -103,6 +103,7 @@ local schema = {
   broadcast_weights = check.boolean { default = false },
   gradient_buckets = check.boolean { default = false },
   fused_activation = check.boolean { default = true },
+  fused_pointwise = check.boolean { default = false },
   norm = check.choice { { "fused", "copied", "pytorch" }, default = "fused" },
   padded_vocabulary = check.boolean { default = true },
   grouped_kernels = check.boolean { default = false },
@@ -180,6 +181,9 @@ end
 ---  gradient_buckets   whether replicas exchange gradients in buckets beside those kept, of the weights' dtype, as
 ---                 PyTorch's DistributedDataParallel does where a stack accumulates them elsewhere
 ---  fused_activation   false: a gated activation is two kernels, the second of which keeps what the first made
+---  fused_pointwise   true: a compiler or its own kernels fuse neighbouring pointwise ops of training: the residual sum
+---                 with the norm after it, and the rotation with the norms of queries and keys (torch.compile of whole
+---                 models; llm.c's fused_residual_forward)
 ---  norm           "fused"; "copied", a fused kernel over a copy in fp32, as apex's over `x.float()`; or "pytorch",
 ---                 before 2.8, whose RMSNorm without a compiler is a kernel for every step
 ---  padded_vocabulary  false: the vocabulary's parts keep their size, and products with rows that do not begin on

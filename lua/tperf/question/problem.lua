@@ -159,6 +159,7 @@ local function variants_of(o, free, described, set, strategies)
         recompute = recompute, recompute_modules = recompute == "selective" and modules or nil,
         offload_modules = offloaded, loss = o.loss, fused_activation = o.fused_activation,
         padded_vocabulary = o.padded_vocabulary, grouped_kernels = o.grouped_kernels, eager = eager.of(o),
+        fused_pointwise = o.compile ~= false and o.fused_pointwise or nil,
         norms = eager.norms_of(o), scatter_messages = o.scatter_messages, megatron_softmax = o.megatron_softmax,
         cuda_graphs = graphed, overlap_shared_experts = o.overlap_shared_experts or nil,
         sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1], other = {},
@@ -202,7 +203,7 @@ end
 function problem.arguments(what, given, schema)
   local o = check.record(what, given, schema)
   o.given = given
-  o.profile, o.software = profile.of(o.software, rules(o.rules)), nil
+  o.profile, o.software = profile.of(o.software, rules(o.rules), o.compile), nil
   profile.fill(o, given, o.profile)
   training.fill(o)
   placement.check(what, o)

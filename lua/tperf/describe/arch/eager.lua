@@ -40,6 +40,23 @@ function eager.gate(p, one, elements)
   if p.eager then spill(one, kernels.of "eager".gate, elements) end
 end
 
+--- Changes the op of an activation that is written in steps, some of which keep what they made.
+function eager.steps(p, one, elements)
+  if not p.eager then return end
+  local steps = kernels.of "eager".steps
+  spill(one, steps, elements)
+  one:hold(one:saved_bytes() + steps.kept * elements, 0)
+end
+
+--- Changes the op of a softmax between separate products: the scores are scaled and masked by a kernel each, and the
+--- softmax, in fp32, is kept and cast back.
+function eager.softmax(p, one, scores, again)
+  if not p.eager then return one end
+  local steps = kernels.of "eager".softmax
+  spill(one, steps, scores)
+  return again and one or one:hold(one:saved_bytes() + steps.kept * scores, 0)
+end
+
 --- Changes the op of a gated activation whose halves are limited: the limited ones are kept, too.
 function eager.limit(one, elements)
   local limits = kernels.of "eager".limits

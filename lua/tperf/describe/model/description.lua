@@ -62,6 +62,7 @@ description.schema = {
   parallel_block = flag(false), -- attention and MLP side by side (PaLM, Falcon)
   biases = check.one_of(check.boolean(some), check.record_of(records.biases, some)), -- default: all, none with RMSNorm
   attention_sinks = flag(false), -- one learned score per head (gpt-oss)
+  activation_steps = flag(false), -- the activation is written in steps of PyTorch (Hugging Face's gelu_new, gelu_fast)
   limited_activation = flag(false), -- both halves of a gated activation are limited to a range (gpt-oss)
   window = check.record_of(records.window, some), -- attention to the last tokens only
   causal = flag(), -- a causal mask; default true, false for images and encoders

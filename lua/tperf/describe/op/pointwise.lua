@@ -52,14 +52,14 @@ end
 
 local residual_names, rotary_names = fields.set "dtype elements dropout fused", fields.set "dtype elements"
 --- Adds a branch to the stream; dropout: of the branch, in the same kernel, with its mask kept; fused: in the norm's
---- kernel.
+--- kernel, whose backward pass reads the stream's gradient as well.
 function pointwise.residual(o)
   local bytes = element("residual", o, residual_names)
   local mask = o.dropout and MASK_BYTES or 0
   return core.elementwise {
     name = o.name or "residual", dtype = o.dtype, elements = o.elements, forward_flops = o.dropout and 2 or 1,
     backward_flops = o.dropout and 2 or 1, forward_bytes = (o.fused and 2 or 3) * bytes + mask,
-    backward_bytes = 3 * bytes + mask, saved_bytes = mask, fused = o.fused, role = RESIDUAL,
+    backward_bytes = (o.fused and 1 or 3) * bytes + mask, saved_bytes = mask, fused = o.fused, role = RESIDUAL,
   }
 end
 

@@ -184,7 +184,7 @@ local FITTED_TO <const> = {
 -- knows, switches before numbers.
 local FACTS <const> = { "facts", "like", "kernel", "sharding", "compile", "gradient_shard", "gradient_reduce",
   "broadcast_weights", "gradient_buckets", "gradients", "rank_order", "accumulation", "weights", "loss",
-  "fused_activation", "norm", "padded_vocabulary", "grouped_kernels" }
+  "fused_activation", "fused_pointwise", "norm", "padded_vocabulary", "grouped_kernels" }
 local function add_facts(kind, others)
   for _, fact in ipairs(core.record "software") do
     if fact.from == "stated" and fact.kind == kind then FACTS[#FACTS + 1] = fact.name end

@@ -64,7 +64,7 @@ local function softmax(p, cut, rows, keys, again)
   local one = op.softmax {
     name = "softmax", rows = rows, width = keys, keep_output = not again, recomputed = again, dtype = p.dtype,
   }
-  if not p.megatron_softmax then return one end
+  if not p.megatron_softmax then return eager.softmax(p, one, rows * keys, again) end
   local of = data.of "attention".softmax
   if p.micro_batch * cut.heads % of.heads == 0 and keys <= of.keys then return one end
   local scores = rows * keys
@@ -138,10 +138,13 @@ function attention.kernels(m, p, cut, shape)
   return parts.module("core_attn", parts.exchanged(p, ops, cut, shape))
 end
 
---- Rotary embedding of `heads` heads of `width` features for every query that this GPU projects.
-function attention.rotary(p, made, heads, width)
+--- Rotary embedding of `heads` heads of `width` features for every query that this GPU projects. normed: norms of each
+--- head precede it, whose kernels rotate, too, where a compiler fuses them.
+function attention.rotary(p, made, heads, width, normed)
   local elements = 1.0 * p.micro_batch * made.queries * heads * width
-  return eager.rotary(p, op.rotary { elements = elements, dtype = p.dtype }, elements)
+  local one = op.rotary { elements = elements, dtype = p.dtype }
+  if normed and p.fused_pointwise then return one:move(0, 0):fuse() end
+  return eager.rotary(p, one, elements)
 end
 
 -- This GPU's sums of squares, which are a kernel of their own if they are summed over GPUs before the norm.
@@ -210,7 +213,8 @@ function attention.inside(m, p, o)
   recompute.made_of(ops[1], products)
   if m.qk_norm then parts.append(ops, query_key_norms(m, p, made)) end
   if m.positions == "rotary" then
-    ops[#ops + 1] = attention.rotary(p, made, made.heads + (borrows and 0 or made.kv_heads), d)
+    local heads = made.heads + (borrows and 0 or made.kv_heads)
+    ops[#ops + 1] = attention.rotary(p, made, heads, d, m.qk_norm and m.qk_norm ~= "whole")
   end
   if m.positions == "relative" then ops[#ops + 1] = position_bias(p, cut) end
   parts.append(ops, between)

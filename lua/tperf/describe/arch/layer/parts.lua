@@ -48,12 +48,13 @@ function parts.wide_norm(m, p, name, rows, width, over)
   return op.norm(o)
 end
 
---- The sum of the stream and a branch, after dropout of the branch in training. Serving engines fuse it into the next
---- norm's kernel.
+--- The sum of the stream and a branch, after dropout of the branch in training. Serving engines, compilers and some
+--- stacks fuse it into the next norm's kernel.
 function parts.residual(m, p, name)
   local train = p.mode == "train"
   return op.residual {
-    name = name, elements = p:outer(m.hidden), dropout = m.dropout and train, dtype = p.dtype, fused = not train,
+    name = name, elements = p:outer(m.hidden), dropout = m.dropout and train, dtype = p.dtype,
+    fused = not train or p.fused_pointwise,
   }
 end
 
@@ -124,6 +125,7 @@ function parts.mlp(m, p, width, o, name)
     kept_element = p.kept_element, fused = o.fused,
   }
   if m.gated then eager.gate(p, activation, elements) end
+  if m.activation_steps then eager.steps(p, activation, elements) end
   if m.gated and m.limited_activation and p.mode == "train" and not o.fused then eager.limit(activation, elements) end
   if m.gated and p.fused_activation == false then -- the product with the other half keeps the first kernel's output
     activation:hold(activation:saved_bytes() + BYTES * elements, 0)

@@ -21,15 +21,22 @@ local activations = {
   xielu = "xielu",
 }
 
+local ACTIVATIONS <const> = "hidden_act|activation_function|hidden_activation"
 local known_activations = check.names(activations)
 
 --- The MLP's activation in tperf's names.
 function parts.activation(c, default, names)
-  names = names or "hidden_act|activation_function|hidden_activation"
+  names = names or ACTIVATIONS
   local name = c:text(names, default)
   return activations[name] or c:fail(c:has(names), "= %s is unknown%s; known: %s", check.show(name),
     check.suggest(name, known_activations), table.concat(known_activations, ", "))
 end
+
+-- NewGELUActivation and FastGELUActivation of transformers/activations.py.
+local in_steps = { gelu_new = true, gelu_fast = true }
+
+--- Whether the MLP's activation is written in steps of PyTorch, which only a compiler fuses.
+function parts.activation_steps(c, default) return in_steps[c:text(ACTIVATIONS, default)] end
 
 --- Whether the output shares the input's table.
 function parts.tied(c, default)
@@ -85,6 +92,7 @@ function parts.gpt(c, act)
   m.norm, m.biases, m.gated, m.tied_embeddings = "layernorm", true, false, parts.tied(c, true)
   m.ffn = c:count(keys.ffn, 4 * m.hidden)
   m.positions, m.activation = "learned", parts.activation(c, act)
+  m.activation_steps = parts.activation_steps(c, act)
   return m
 end
 
