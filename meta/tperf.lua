@@ -1138,6 +1138,9 @@
 ---@field fast? table GPUs of each axis in one fast domain. { tp =, dp =, pp = }, in place of the order of ranks; axes that are left open are placed as is fastest.
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" flash (default), unfused, recompute or summa
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|"int8"|table Of matrix products: bf16 (default), fp8-block, mxfp8 ... A recipe's name or a table (docs/model.md, section 1.10).
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table Of matrix products: bf16 (default), fp8-block, mxfp8 ... A recipe's name or a table (docs/model.md, section 1.10).
+---@field routing? "balanced"|"pretraining"|"mock"|"finetuning" Load of experts: balanced, pretraining, mock or finetuning. balanced: as benchmarks force it. pretraining: on text. mock: on random tokens. finetuning: on data of one kind, without a loss that balances it; docs/model.md, section 2.3, says how unequal each is.
+---@field imbalance? number rows of the busiest GPU's experts over the mean (as routing)
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" adam (default), adamw, adam_8bit, adafactor, lion, muon, sgd ...
 ---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the weights in memory (the software's, or bf16)
 ---@field gradients? "fp32"|"bf16"|"fp16" dtype of the gradients in memory (the software's, or fp32)
@@ -1303,6 +1306,7 @@
 ---@field norm? "fused"|"copied"|"pytorch" "fused"; "copied", a fused kernel over a copy in fp32, as apex's over `x.float()`; or "pytorch", before 2.8, whose RMSNorm without a compiler is a kernel for every step
 ---@field padded_vocabulary? boolean false: the vocabulary's parts keep their size, and products with rows that do not begin on multiples of 16 bytes are slow (docs/model.md); true: it is padded
 ---@field grouped_kernels? boolean true: the products of a GPU's experts are one kernel (PyTorch's grouped_mm); false: the host launches one for each expert, as TransformerEngine's GroupedLinear does
+---@field expert_calls? integer where a loop of Python runs the experts one after the other (transformers 4): calls of PyTorch that an expert's forward pass makes, and its backward pass twice as many (0: see grouped_kernels)
 ---@field scatter_messages? boolean true: of an activation that tensor-parallel GPUs all hold, each sends a part to the next stage, where they gather it (Megatron-LM's scatter_gather_tensors_in_pipeline); false: each sends all of it
 ---@field megatron_softmax? boolean true: where attention is several kernels, its softmax is Megatron-LM's fused one, which wants a multiple of 4 heads in a GPU's micro-batch and at most 2,048 keys, or else six of PyTorch's
 ---@field weights? "fp32"|"bf16"|"fp16" what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops have them
@@ -1600,6 +1604,9 @@
 ---@field fast? table GPUs of each axis in one fast domain. { tp =, dp =, pp = }, in place of the order of ranks; axes that are left open are placed as is fastest.
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" flash (default), unfused, recompute or summa
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|"int8"|table Of matrix products: bf16 (default), fp8-block, mxfp8 ... A recipe's name or a table (docs/model.md, section 1.10).
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table Of matrix products: bf16 (default), fp8-block, mxfp8 ... A recipe's name or a table (docs/model.md, section 1.10).
+---@field routing? "balanced"|"pretraining"|"mock"|"finetuning" Load of experts: balanced, pretraining, mock or finetuning. balanced: as benchmarks force it. pretraining: on text. mock: on random tokens. finetuning: on data of one kind, without a loss that balances it; docs/model.md, section 2.3, says how unequal each is.
+---@field imbalance? number rows of the busiest GPU's experts over the mean (as routing)
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" adam (default), adamw, adam_8bit, adafactor, lion, muon, sgd ...
 ---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the weights in memory (the software's, or bf16)
 ---@field gradients? "fp32"|"bf16"|"fp16" dtype of the gradients in memory (the software's, or fp32)

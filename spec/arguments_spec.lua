@@ -39,7 +39,7 @@ local VALUES <const> = {
   reference = { "precomputed", objective = "dpo" }, rank_order = { "pp-tp-ep-dp" }, reserve = { 0.99 },
   overlap_p2p = { false, schedule = "interleaved_1f1b", virtual_stages = 3 },
   micro_batch = { 2 }, zero = { 3 }, reshard_after_forward = { false, zero = 3 },
-  overlap_tp = { "none", tp = 2, gpus = 32 },
+  overlap_tp = { "none", tp = 2, gpus = 32 }, imbalance = { 2, ep = 8 }, routing = { "balanced", ep = 8 },
 }
 local SUMMA <const> = { tp1 = true, tp2 = true, panels = true } -- strategy summa has no experts
 -- Where the number of GPUs follows from it, or it from that number.

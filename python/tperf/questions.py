@@ -118,6 +118,7 @@ def search(
     gradient_reduce=None,
     gradient_shard=None,
     gradients=None,
+    imbalance=None,
     infeasible=None,
     keep=None,
     last_stage_layers=None,
@@ -157,6 +158,7 @@ def search(
     reference=None,
     reserve=None,
     reshard_after_forward=None,
+    routing=None,
     rules=None,
     schedule=None,
     seq=None,
@@ -210,6 +212,7 @@ def search(
         them with all_reduce in pipelines.
     gradient_shard: keep the optimizer's shard of the gradients in fp32 (as the stack does)
     gradients: dtype of the gradients in memory (the software's, or fp32)
+    imbalance: rows of the busiest GPU's experts over the mean (as routing)
     infeasible: also rank what does not fit
     keep: all: every candidate, feasible or not, ranked by closed forms
     last_stage_layers: layers of the last device
@@ -272,6 +275,9 @@ def search(
     reserve: part of the memory to keep free, such as 0.1
     reshard_after_forward: false: ZeRO 3 keeps gathered weights until the backward pass. In a pipeline until
         the last one, like torchtitan's fsdp_reshard_after_forward = "never".
+    routing: load of experts: balanced, pretraining, mock or finetuning. balanced: as benchmarks force it.
+        pretraining: on text. mock: on random tokens. finetuning: on data of one kind, without a loss that
+        balances it; docs/model.md, section 2.3, says how unequal each is.
     rules: modelling rules (`tperf list rules`). "default", "subramanian2024" or a table, see tperf.rules.
     schedule: pipeline schedules. "any" is each that has a closed form; a schedule without one, such as a
         custom schedule, is ranked by simulation.
@@ -449,6 +455,7 @@ def train(
     gradient_reduce=None,
     gradient_shard=None,
     gradients=None,
+    imbalance=None,
     last_stage_layers=None,
     loss=None,
     master=None,
@@ -484,6 +491,7 @@ def train(
     reference=None,
     reserve=None,
     reshard_after_forward=None,
+    routing=None,
     rules=None,
     schedule=None,
     seq=None,
@@ -534,6 +542,7 @@ def train(
         them with all_reduce in pipelines.
     gradient_shard: keep the optimizer's shard of the gradients in fp32 (as the stack does)
     gradients: dtype of the gradients in memory (the software's, or fp32)
+    imbalance: rows of the busiest GPU's experts over the mean (as routing)
     last_stage_layers: layers of the last device
     loss: what cross-entropy keeps (the software's, or in-place). See tperf.software.
     master: the optimizer's copy of the weights (fp32 for shorter weights)
@@ -592,6 +601,9 @@ def train(
     reserve: part of the memory to keep free, such as 0.1
     reshard_after_forward: false: ZeRO 3 keeps gathered weights until the backward pass. In a pipeline until
         the last one, like torchtitan's fsdp_reshard_after_forward = "never".
+    routing: load of experts: balanced, pretraining, mock or finetuning. balanced: as benchmarks force it.
+        pretraining: on text. mock: on random tokens. finetuning: on data of one kind, without a loss that
+        balances it; docs/model.md, section 2.3, says how unequal each is.
     rules: modelling rules (`tperf list rules`). "default", "subramanian2024" or a table, see tperf.rules.
     schedule: pipeline schedules. "any" is each that has a closed form; a schedule without one, such as a
         custom schedule, is ranked by simulation.

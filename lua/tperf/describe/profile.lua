@@ -47,6 +47,7 @@ local HABITS <const> = { "moe_dispatcher", "overlap_tp", "overlap_moe_a2a", "del
 local UNASKED <const> = {
   norm = "fused", padded_vocabulary = true, gradient_buckets = false, grouped_kernels = false,
   scatter_messages = false, megatron_softmax = false, broadcast_weights = false, fused_pointwise = false,
+  expert_calls = 0,
 }
 
 -- What it keeps and how it shards where the question does not say.

@@ -107,6 +107,7 @@ local schema = {
   norm = check.choice { { "fused", "copied", "pytorch" }, default = "fused" },
   padded_vocabulary = check.boolean { default = true },
   grouped_kernels = check.boolean { default = false },
+  expert_calls = check.integer { min = 0, max = 1000, default = 0 },
   scatter_messages = check.boolean { default = false },
   megatron_softmax = check.boolean { default = false },
   gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
@@ -190,6 +191,8 @@ end
 ---                 multiples of 16 bytes are slow (docs/model.md); true: it is padded
 ---  grouped_kernels   true: the products of a GPU's experts are one kernel (PyTorch's grouped_mm); false: the host
 ---                 launches one for each expert, as TransformerEngine's GroupedLinear does
+---  expert_calls   where a loop of Python runs the experts one after the other (transformers 4): calls of PyTorch that
+---                 an expert's forward pass makes, and its backward pass twice as many (0: see grouped_kernels)
 ---  scatter_messages   true: of an activation that tensor-parallel GPUs all hold, each sends a part to the next stage,
 ---                 where they gather it (Megatron-LM's scatter_gather_tensors_in_pipeline); false: each sends all of it
 ---  megatron_softmax   true: where attention is several kernels, its softmax is Megatron-LM's fused one, which wants a

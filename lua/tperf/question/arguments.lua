@@ -92,9 +92,21 @@ local NUMERICS <const> = {
     option = { value = "NAME", from = precision.names } },
 }
 
+local EXPERTS <const> = {
+  { name = "routing", group = "numerics",
+    check = check.choice { { "balanced", "pretraining", "mock", "finetuning" }, optional = true },
+    doc = "load of experts: balanced, pretraining, mock or finetuning",
+    usual = "pretraining; finetuning with adapters or preferences; balanced without software", tried = "pretraining",
+    more = "balanced: as benchmarks force it. pretraining: on text. mock: on random tokens. finetuning: on data of one "
+      .. "kind, without a loss that balances it; docs/model.md, section 2.3, says how unequal each is." },
+  { name = "imbalance", group = "numerics", check = check.number { min = 1, max = 1e6, optional = true },
+    doc = "rows of the busiest GPU's experts over the mean (as routing)", option = { value = "X" } },
+}
+
 local function append(list, rows) return table.move(rows, 1, #rows, #list + 1, list) end
 
 local before, after = append(append({}, PROBLEM), LAYOUT), append(append(append({}, PIPELINE), PLACED), NUMERICS)
+append(after, EXPERTS)
 for _, part in ipairs { training, recompute, offload, overlap, graphs, pipeline_layout, tuning, placement } do
   append(after, part.arguments)
 end

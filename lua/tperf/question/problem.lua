@@ -159,7 +159,8 @@ local function variants_of(o, free, described, set, strategies)
         recompute = recompute, recompute_modules = recompute == "selective" and modules or nil,
         offload_modules = offloaded, loss = o.loss, fused_activation = o.fused_activation,
         padded_vocabulary = o.padded_vocabulary, grouped_kernels = o.grouped_kernels, eager = eager.of(o),
-        fused_pointwise = o.compile ~= false and o.fused_pointwise or nil,
+        fused_pointwise = o.compile ~= false and o.fused_pointwise or false, expert_calls = o.expert_calls or false,
+        routing = described.experts and (o.imbalance or o.routing) or false,
         norms = eager.norms_of(o), scatter_messages = o.scatter_messages, megatron_softmax = o.megatron_softmax,
         cuda_graphs = graphed, overlap_shared_experts = o.overlap_shared_experts or nil,
         sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1], other = {},
@@ -206,6 +207,10 @@ function problem.arguments(what, given, schema)
   o.profile, o.software = profile.of(o.software, rules(o.rules), o.compile), nil
   profile.fill(o, given, o.profile)
   training.fill(o)
+  if not o.routing then -- no stack: the formulas alone
+    local tunes = o.peft or o.objective == "dpo"
+    o.routing = not o.profile and "balanced" or tunes and "finetuning" or "pretraining"
+  end
   placement.check(what, o)
   if o.overlap_moe_a2a then o.schedule = overlap.schedules(what, o.schedule or { "1f1b", "interleaved_1f1b" }) end
   recomputation.fill(what, o, given)
@@ -220,6 +225,14 @@ local function work_of_kinds(p)
   for _, pp in ipairs(p.pps) do piped = piped or pp > 1 end
   if not piped or #p.layouts[1].kinds == 1 or not pipelines.may_interleave(p.schedules) then return nil end
   return p.layouts[1].work()
+end
+
+-- How experts are loaded means nothing to a model without any.
+local function check_routing(o, described)
+  local given = o.given or {}
+  if described.experts or given.routing == nil and given.imbalance == nil then return end
+  refusal.raise("'%s' says how experts are loaded, and model '%s' has none that its description knows: leave it out",
+    given.routing ~= nil and "routing" or "imbalance", described.name)
 end
 
 -- Lays out the model in each strategy. Of several strategies, those that cannot cut it are left out, with a reason.
@@ -252,6 +265,7 @@ function problem.of(o, strategies)
   local free = free_knobs(o, p.rules)
   if o.seq then p.model = changed(p.model, { seq = o.seq }) end
   overlap.check(o, p.model)
+  check_routing(o, p.model)
   p.model = tuning.packed(o, p.model)
   p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free, p.model, p.rules, strategies)
   p.zero, p.profile, p.software = as_list(o.zero) or { 1 }, o.profile,

@@ -170,6 +170,14 @@ for stack, option in pairs { megatron = "--attention-backend", ["megatron-bridge
     w.put(option, value == "unfused" and value or w.cannot("attention", value, "runs flash or unfused attention"))
   end
 end
+-- Equal loads of experts are an option; other loads are the data's.
+local BALANCES <const> = { megatron = "--moe-router-force-load-balancing",
+  ["megatron-bridge"] = "model.moe_router_force_load_balancing", torchtitan = "debug.moe_force_load_balance" }
+for stack, option in pairs(BALANCES) do
+  WRITERS[stack].routing = function(w, value)
+    if value == "balanced" then w.put(option, true) end
+  end
+end
 WRITERS["megatron-bridge"].peft = function(w, value)
   if value.kind == "qlora" then w.cannot("peft", "qlora", "keeps frozen weights in 16 bits") end
   if value.targets == "all-linear" then w.cannot("peft", "all-linear", "names products: give targets") end
@@ -192,7 +200,7 @@ local USUAL <const> = {
   moments = { fp32 = true }, peft = {}, frozen = {}, packing = {}, objective = { next_token = true },
   pipeline_layout = {}, first_stage_layers = {}, last_stage_layers = {}, account_for_embedding = { [false] = true },
   account_for_loss = { [false] = true }, loss = { ["in-place"] = true }, -- of Megatron-Core unless it is fused
-  rank_order = {}, attention = { flash = true },
+  rank_order = {}, attention = { flash = true }, routing = { pretraining = true, finetuning = true, mock = true },
 }
 
 -- Usual values of stacks that differ from tperf's.
@@ -234,7 +242,7 @@ function axes.copy(c, question, n)
     n.peft = { kind = n.peft.kind, targets = n.peft.targets, rank = n.peft.rank or RANK, dropout = dropout }
   end
   n.cp_kind = n.cp > 1 and (n.cp_kind or "all_gather") or nil
-  if n.ep == 1 then n.moe_dispatcher = nil end
+  if n.ep == 1 then n.moe_dispatcher, n.routing = nil, nil end
   if n.tp == 1 then n.overlap_tp = nil end
   if n.shard == n.dp then n.shard = nil end
   n.rank_order = order_of(n)

@@ -194,7 +194,7 @@ end
 add_facts("flag", { "scatter_messages", "megatron_softmax" })
 add_facts("number", { "moe_dispatcher", "overlap_tp", "overlap_moe_a2a", "delay_wgrad", "overlap_shared_experts",
   "overlap_grad_reduce", "overlap_param_gather", "overlap_param_gather_with_optimizer_step", "overlap_p2p",
-  "counted_pairs" })
+  "expert_calls", "counted_pairs" })
 
 -- A profile that states none of them, for their defaults.
 local PLAIN <const> = { name = "plain", compute = 1, attention = 1, memory = 1, comm = 1, host = 0, overlap = 0 }

@@ -3,7 +3,7 @@
 local check = require "tperf.base.check"
 local memo = require "tperf.base.memo"
 local names = require "tperf.measured.run.names"
-local normal = require "tperf.question.goodput.normal"
+local natural = require "tperf.describe.arch.experts.routing".natural
 local read = require "tperf.measured.read"
 local stacks = require "tperf.measured.run.stacks"
 local words = require "tperf.core".resource.words
@@ -112,18 +112,6 @@ local function described(size, experts, row)
   return size
 end
 
--- Gini coefficients of experts' loads in a batch with natural routing (arXiv 2605.20982, abstract), on text: 0.105 and
--- 0.150 in two models, over 0.24 in two, between them in one; on mock tokens: 0.29 to 0.38 in the last two, and at most
--- 2.35 times that on text.
-local ON_TEXT <const>, ON_MOCK <const> = 0.195, 0.31
-
--- The busiest GPU's token load over the mean, if experts' loads are independent and normally distributed: their
--- deviation is the Gini coefficient times the root of pi, that of a GPU's experts less by the root of their number, and
--- fewer GPUs have a smaller largest one.
-local function natural(experts, gpus, gini)
-  return 1 + gini * math.sqrt(math.pi / (experts / gpus)) * normal.expected_largest(gpus)
-end
-
 -- Megatron-Bridge's recipes pretrain on mock data by default (recipes/qwen/qwen3_next.py says so).
 local function on_mock(row)
   return row.workload == "pretrain" and row.source:find "^Megatron%-Bridge" ~= nil
@@ -140,7 +128,7 @@ local function imbalance_of(row)
   local balanced = text:find "force%-balanced" or text:find "force balanced" or text:find "forced balance"
     or text:find "simumax" or text:find "automodel"
   if told == "1" or told == "0" then balanced = told == "1" end
-  return balanced and 1 or natural(count, gpus, on_mock(row) and ON_MOCK or ON_TEXT)
+  return balanced and 1 or natural({ count = count }, gpus, on_mock(row) and "mock" or "pretraining")
 end
 
 -- "capacity factor 1, padded (…)", "1.1": experts take so many times the mean and drop the rest.

@@ -223,7 +223,7 @@ function step.request(case, system, profile, size)
     software = profile, gradients = case.gradients, gradient_reduce = case.gradient_reduce,
     attention = case.attention, precision = case.precision,
     reshard_after_forward = case.reshards, loss = case.loss, compile = case.compile, peft = case.peft,
-    packing = case.packing,
+    packing = case.packing, routing = case.experts and "balanced" or nil, -- what it was is in the models
   }
   for name, value in pairs(case.recompute) do request[name] = value end
   for name, value in pairs(case.offload) do request[name] = value end

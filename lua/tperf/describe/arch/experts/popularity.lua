@@ -24,6 +24,17 @@ local function probabilities(count, top_k, skew)
   return list
 end
 
+--- The standard deviation of experts' probabilities over their mean.
+---@param count integer
+---@param top_k integer
+---@param skew number
+---@return number
+function popularity.deviation(count, top_k, skew)
+  local mean, sum = top_k / count, 0
+  for _, p in ipairs(probabilities(count, top_k, skew)) do sum = sum + (p - mean) ^ 2 end
+  return math.sqrt(sum / count) / mean
+end
+
 --- The experts of `count` that `tokens` touch on average, each token choosing top_k of them.
 ---@param count integer
 ---@param top_k integer

@@ -2,8 +2,8 @@
 -- axis of the strategy (p.spread: ep). One all-to-all over it takes the tokens there, another brings the results
 -- back. Each expert is sharded over a second axis (p.expert_features: etp), like a dense MLP over tp. Both axes fold
 -- over tp, cp and dp (arXiv 2504.14960). Shared experts (arXiv 2401.06066) process every token.
---   load   every GPU works as hard as the busiest: imbalance times the mean; with a capacity factor, exactly its slots,
---          filled or not (GShard, arXiv 2006.16668)
+--   load   every GPU works as hard as the busiest: imbalance times the mean, in training by the kind of run
+--          (experts/routing.lua); with a capacity factor, exactly its slots, filled or not (GShard, arXiv 2006.16668)
 --   chance in inference, the busiest of several GPUs has by chance more experts with a token than the mean, and all
 --          wait for it: of m normal numbers the largest is e(m) deviations above the mean, and each of a GPU's experts
 --          has a token with the same probability, independently
@@ -33,6 +33,7 @@ local op = require "tperf.describe.op"
 local padding = require "tperf.describe.arch.experts.padding"
 local parts = require "tperf.describe.arch.layer.parts"
 local popularity = require "tperf.describe.arch.experts.popularity"
+local routing = require "tperf.describe.arch.experts.routing"
 local scattered = require "tperf.describe.arch.experts.scattered"
 local small = require "tperf.describe.arch.experts.small"
 
@@ -70,26 +71,18 @@ local function gathered(p)
   return math.max((p[p.expert_features] or tp) // tp, 1)
 end
 
--- Expected largest of 1, 2, 4, 8 … standard normal numbers (Harter, Biometrika 48, 1961, table 1; from 512 on: Blom's
--- approximation).
-local LARGEST <const> = { 0, 0.5642, 1.0294, 1.4236, 1.7660, 2.0697, 2.3437, 2.5946, 2.8269, 3.04, 3.24 }
-
 -- The experts that have a token on the busiest of `gpus`, from the mean; each holds `held`.
 local function busiest(mean, held, gpus)
-  local doublings = math.log(gpus, 2)
-  local low = math.min(doublings // 1 + 1, #LARGEST - 1)
-  local largest = LARGEST[low] + (LARGEST[low + 1] - LARGEST[low]) * math.min(doublings - (low - 1), 1)
-  return math.min(mean + largest * math.sqrt(math.max(mean * (1 - mean / held), 0)), held)
+  return math.min(mean + routing.largest(gpus) * math.sqrt(math.max(mean * (1 - mean / held), 0)), held)
 end
 
 -- Rows for the experts of one GPU after dispatch, and the number of these experts that have any.
 local function load(m, p, lie)
   local e, mine = m.experts, 1.0 * p:outer_tokens() * gathered(p)
-  local rows = math.ceil(mine * e.top_k * (e.capacity_factor or e.imbalance) / lie.sharing
-    + padding.sent(m, p, mine, lie))
+  local gpus = dispatch.gpus(p)
+  local rows = math.ceil(mine * e.top_k * routing.load(m, p, gpus) / lie.sharing + padding.sent(m, p, mine, lie))
   -- that choose among all experts
   local tokens = mine * (p.sequence_parallel and lie.cut or 1) * lie.replicas / lie.copies
-  local gpus = dispatch.gpus(p)
   local active = popularity.touched(e.count, e.top_k, e.skew, tokens) / gpus
   return rows, p.mode == "train" and active or busiest(active, e.count / gpus, gpus)
 end
@@ -212,9 +205,13 @@ end
 
 -- A grouped product is one for each of the GPU's experts, which the call of one module launches one after the other
 -- (TransformerEngine's GroupedLinear, whose C++ loops over them). Kernels of all experts at once are one call:
--- fused_experts, and stacks with grouped_kernels.
+-- fused_experts, and stacks with grouped_kernels. A loop of Python also picks each expert's tokens, activates, weighs
+-- and adds, by calls of PyTorch alone, and twice as often backward (expert_calls).
 local function launched(p, mlp, experts)
-  if p.mode == "train" and not (p.fused_experts or p.grouped_kernels) then
+  local each = p.mode == "train" and p.expert_calls or 0
+  if each > 0 then
+    mlp[1]:calls(each * experts, 2 * each * experts):loop()
+  elseif p.mode == "train" and not (p.fused_experts or p.grouped_kernels) then
     mlp[1]:calls(experts):loop()
     mlp[3]:calls(experts):loop()
   end

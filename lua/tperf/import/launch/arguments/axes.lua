@@ -115,6 +115,9 @@ local function core(s, r, o)
   return found
 end
 
+-- "balanced" where an option forces experts to have equal loads, as benchmarks do.
+local function balanced(s, r, option) return r.ep > 1 and s:set(option) == true and "balanced" or nil end
+
 function axes.megatron(s, r)
   local found = core(s, r, MEGATRON)
   if r.dp * r.cp > 1 then
@@ -125,6 +128,8 @@ function axes.megatron(s, r)
   local older = s:get "--external-cuda-graph" and "transformer_engine" or s:get "--enable-cuda-graph" and "local"
   local impl = s:set "--cuda-graph-impl" or older or nil
   found.cuda_graphs = graphs_of(impl, s:set "--cuda-graph-modules" or s:set "--cuda-graph-scope")
+  local mock = r.ep > 1 and s:set "--mock-data" -- random tokens, which load experts less evenly than text
+  found.routing = balanced(s, r, "--moe-router-force-load-balancing") or mock == true and "mock" or nil
   return found
 end
 
@@ -142,6 +147,7 @@ function axes.bridge(s, r)
   if r.zero > 0 and gather == false then found.overlap_param_gather = false end
   if s:set "ddp.grad_reduce_in_fp32" == false then found.gradients = "bf16" end
   found.cuda_graphs = graphs_of(s:set "model.cuda_graph_impl", s:set "model.cuda_graph_modules")
+  found.routing = balanced(s, r, "model.moe_router_force_load_balancing")
   local rank, targets = s:set "peft.dim", s:set "peft.target_modules"
   if rank or targets then
     found.peft = { rank = rank or LORA_DIM, targets = type(targets) == "string" and { targets } or targets,
@@ -174,6 +180,7 @@ function axes.torchtitan(s, r)
     overlap_tp = r.tp > 1 and async == true and "async" or nil,
     shard = r.dp_replicate > 1 and r.dp_shard > 1 and r.dp_shard or nil,
     moe_dispatcher = r.ep > 1 and backend ~= "standard" and backend or nil,
+    routing = balanced(s, r, "debug.moe_force_load_balance"),
   }
 end
 

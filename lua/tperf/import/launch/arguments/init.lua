@@ -191,7 +191,7 @@ local function training(launch, model)
   a.peft, a.attention = launch.peft, launch.attention
   axes.add(launch, a)
   local experts = models(model).experts
-  if not experts then a.moe_dispatcher, a.overlap_moe_a2a, a.delay_wgrad = nil, nil, nil end
+  if not experts then a.moe_dispatcher, a.overlap_moe_a2a, a.delay_wgrad, a.routing = nil, nil, nil, nil end
   if not (experts and experts.shared > 0) then a.overlap_shared_experts = nil end
   recomputation.add(launch, a)
   offloading.add(launch, a)

@@ -17,17 +17,18 @@ local function peft(s)
 end
 
 -- Objectives that are predicted; others are refused as options that are not in the prediction.
-local function objective(s, axes)
+local function objective(s, context, axes)
   local name, loss = s:get "--rlhf_type", s.by_option["--loss_type"]
   if name == "sft" or name == "dpo" then s:set "--rlhf_type" end
   if name == "dpo" and loss and loss.value == "sigmoid" then s:set "--loss_type" end
   if name == "dpo" then axes.objective = "dpo" end
+  if not (context.program or ""):find "pt" then axes.routing = axes.routing or "finetuning" end
   if s:get "--task_type" ~= "causal_lm" then s.by_option["--task_type"].read = false end
 end
 
 function swift.read(s, context)
   local r = megatron.read(s, context)
-  objective(s, r.axes)
+  objective(s, context, r.axes)
   local chunks = s:set "--virtual_pipeline_model_parallel_size"
   r.vp = chunks and common.size(context, chunks, "--virtual_pipeline_model_parallel_size") or r.vp
   r.seq = common.size(context, s:set "--packing_length" or s:set "--max_length", "--max_length")

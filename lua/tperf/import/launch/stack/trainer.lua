@@ -152,6 +152,8 @@ end
 local OBJECTIVES <const> = { sft = {}, pt = {}, pretrain = {}, causal_lm = {}, dpo = { "dpo", true },
   orpo = { "dpo", false }, simpo = { "dpo", false }, cpo = { "dpo", false } }
 
+local PRETRAINS <const> = { pt = true, pretrain = true }
+
 local function objective(s, context, axes)
   local name = word(s, "objective") or context.program and context.program:match "^(%a+)" or "sft"
   local loss = word(s, "loss.kind")
@@ -163,6 +165,7 @@ local function objective(s, context, axes)
     return
   end
   axes.objective = known[1]
+  if not PRETRAINS[name] then axes.routing = "finetuning" end
   if known[1] and (not known[2] or any(s, "reference.precomputed")) then axes.reference = "precomputed" end
 end
 
