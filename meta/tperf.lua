@@ -87,6 +87,14 @@
 ---@field attention? "flash"|"unfused" flash (default) or unfused
 ---@field reserve? number part of the memory to keep free (default 0.1)
 
+---@class tperf.job.request
+---@field examples integer of the data set
+---@field epochs? integer times that all are seen (1)
+---@field lengths integer[] tokens of examples: all, or a sample, { 312, 1804 … }
+---@field batching? "packed"|"padded" "packed" (the default): documents fill sequences, best-fit decreasing, and do not see each other; "padded": each micro-batch is as long as its longest example
+---@field multiple? integer tokens that padded lengths are rounded up to a multiple of (64)
+---@field price? number dollars per GPU-hour, in place of the system's
+
 ---@class tperf.layer.request
 ---@field model string|table a name, a file or a table
 ---@field system string|table a name, a file or a table
@@ -1847,6 +1855,7 @@ function tperf_Report:save(path) end
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field checkpoint_bytes? number size of a checkpoint: weights and optimizer state, once for the whole model
 ---@field straggling? tperf.straggling of tperf.train, if asked for: what unequal GPUs add to its time
+---@field job? table of the command `train --examples`: as tperf.job gives, without configuration and question
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
 ---The configurations that a search found, best first.
@@ -2293,6 +2302,11 @@ function tperf.import.network(path) end
 ---@param given tperf.infer.request
 ---@return table record ttft, tpot, latency    time to the first token of prefill_batch prompts; mean time of each further token (nil without any); time of all tokens of a request steady                 { tpot, latency, interruptions } of a batch that is always full, where decode steps wait for the prompts of requests that replace others; interruptions: their total seconds. Prompts run in steps of their own: an engine that mixes them with decodes lies between tpot and steady.tpot first_step, last_step  seconds of the first and the last decode step tokens_per_second      output tokens of all replicas, over the time of prompts and steps; _per_gpu; total_ counts prompts' tokens, too; prefill_ and decode_ are those of each phase by itself memory                 of the fullest GPU: { weights, cache, buffers, total, capacity }; max_batch cache_sequence         the cache of one sequence, on one GPU of each stage prefill, decode        { time, compute, memory, tensor_comm, pipeline_comm, wait } of one prefill, of all steps cost                   dollars per million tokens { input, output, total, generated }; energy_per_token (J) warnings               sentences: what of the model the figures take for granted; nil: nothing sequences_per_second   of an encoder (embedding, reranking), which reads each batch in one pass: 'generate' is 1, 'prefill_batch' the batch by default; ttft and latency are those of a batch, tokens_per_second counts the tokens read, and nothing is cached ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time, flops, bytes, intensity, bound, weight_bytes } of one layer or end, averaged over steps
 function tperf.infer(given) end
+
+---A fine-tuning job. Examples longer than a sequence are cut. Of a sample of lengths, examples have its distribution.
+---@param given tperf.job.request
+---@return table job  { examples, epochs, batching, sequences (of an epoch), steps (iterations of an epoch), iterations, tokens (of examples, all epochs, cut), filled (tokens / tokens computed), time (of an iteration, s), seconds, hours, memory (bytes, of the fullest GPU at its fullest), fit, cost (as tperf.cost gives), configuration (of a packed sequence, or of the longest example) and question, the arguments of tperf.train that it is the answer to }
+function tperf.job(given) end
 
 ---Points of a Latin hypercube for a sweep: each n-th of the range of every argument has one of the n points.
 ---@param n integer points

@@ -17,6 +17,7 @@ local FIELDS = {
   grid = { "tperf.question.sweep", "grid" },
   halton = { "tperf.question.sweep.sample", "halton" },
   infer = { "tperf.question.infer", "run" },
+  job = { "tperf.question.job", "run" },
   latin_hypercube = { "tperf.question.sweep.sample", "latin_hypercube" },
   layer = { "tperf.question.layer", "ops" },
   load_curve = { "tperf.question.serve.curve", "run" },

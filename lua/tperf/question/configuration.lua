@@ -134,6 +134,7 @@ local configuration = {}
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field checkpoint_bytes? number size of a checkpoint: weights and optimizer state, once for the whole model
 ---@field straggling? tperf.straggling of tperf.train, if asked for: what unequal GPUs add to its time
+---@field job? table of the command `train --examples`: as tperf.job gives, without configuration and question
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
 -- Bytes of a GPU that a question may use.

@@ -45,9 +45,9 @@ local CHECKPOINT <const> = {
 
 local function option_of(name) return "--" .. name:gsub("_", "-") end
 
-local function missing(values)
+local function missing(values, job)
   for _, rule in ipairs(NEEDS) do
-    local any = values[rule[1]] == nil
+    local any = values[rule[1]] == nil or job and rule[1] == "gpu_hour" -- which prices the job
     for i = 2, #rule do any = any or values[rule[i]] ~= nil end
     if not any then
       local names = {}
@@ -76,9 +76,10 @@ end
 --- The arguments of tperf.cost that the options set; nil if none does; nil and a message if one is wrong.
 ---@param values table  the command's options
 ---@param asked table   the question's arguments: model, system
+---@param job table?    that is costed elsewhere
 ---@return table?, string?
-function costs.question(values, asked)
-  local message = missing(values)
+function costs.question(values, asked, job)
+  local message = missing(values, job)
   if message then return nil, message end
   if not values.tokens then return nil end
   local given = {

@@ -2,6 +2,7 @@ local beside = require "tperf.cli.beside"
 local catalogue = require "tperf.base.catalogue"
 local configuration = require "tperf.cli.ask.configuration"
 local costs = require "tperf.cli.answer.costs"
+local jobs = require "tperf.cli.answer.jobs"
 local launch = require "tperf.cli.answer.launch"
 local required = require "tperf.cli.sandbox.required"
 local fitted = require "tperf.cli.answer.fitted"
@@ -125,7 +126,8 @@ Prints the breakdown of the iteration time and of the memory, by stage and by op
     { long = "device", value = "N", kind = "integer", min = 1, help = "the pipeline device that the trace is from" },
     { long = "ranks", value = "N,...", kind = "integers", min = 0,
       help = "ranks whose traces to write (default: all)" },
-  }, require "tperf.input.options".under("cost and failures", costs.options))),
+  }, require "tperf.input.options".under("cost and failures", costs.options),
+    require "tperf.input.options".under("fine-tuning job", jobs.options))),
   run = function(values, arguments)
     local asked, message = configuration.question(values, arguments, { "system", "batch" })
     if not asked then return false, message end
@@ -136,7 +138,10 @@ Prints the breakdown of the iteration time and of the memory, by stage and by op
       anchored = require "tperf.question.train.anchor".of(asked, values.anchor)
       asked.software, values.software = anchored.software, anchored.software
     end
-    local cost, wrong = costs.question(values, asked)
+    local job, not_asked = jobs.of(values, asked)
+    if not_asked then return false, not_asked end
+    if job then asked = job.question end
+    local cost, wrong = costs.question(values, asked, job)
     if wrong then return false, wrong end
     if values.timeline then
       local form, wrong_name = require "tperf.timeline".form(values.timeline)
@@ -155,6 +160,7 @@ Prints the breakdown of the iteration time and of the memory, by stage and by op
       io.stderr:write(("tperf: %d traces and comm_group.json in %s\n"):format(#paths - 1, values.chakra))
     end
     costs.add({ c }, cost)
+    c.job = job and jobs.told(job)
     if values.launch then
       configuration.note(values)
       return launch.print({ c }, values.launch, launch.trained(asked, values.tokens))
@@ -167,6 +173,7 @@ Prints the breakdown of the iteration time and of the memory, by stage and by op
     costs.note(values, c)
     if anchored then tell_anchor(values, anchored) end
     if c.cost and not values.json and not values.csv then costs.print(c.cost) end
+    if job and not values.json and not values.csv then jobs.print(job) end
     if not values.json and not values.csv then
       print_details(values, c, catalogue.shared(require "tperf.describe.system")(asked.system))
     end
