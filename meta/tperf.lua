@@ -1146,7 +1146,6 @@
 ---@field fast? table GPUs of each axis in one fast domain. { tp =, dp =, pp = }, in place of the order of ranks; axes that are left open are placed as is fastest.
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" flash (default), unfused, recompute or summa
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|"int8"|table Of matrix products: bf16 (default), fp8-block, mxfp8 ... A recipe's name or a table (docs/model.md, section 1.10).
----@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table Of matrix products: bf16 (default), fp8-block, mxfp8 ... A recipe's name or a table (docs/model.md, section 1.10).
 ---@field routing? "balanced"|"pretraining"|"mock"|"finetuning" Load of experts: balanced, pretraining, mock or finetuning. balanced: as benchmarks force it. pretraining: on text. mock: on random tokens. finetuning: on data of one kind, without a loss that balances it; docs/model.md, section 2.3, says how unequal each is.
 ---@field imbalance? number rows of the busiest GPU's experts over the mean (as routing)
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" adam (default), adamw, adam_8bit, adafactor, lion, muon, sgd ...
@@ -1612,7 +1611,6 @@
 ---@field fast? table GPUs of each axis in one fast domain. { tp =, dp =, pp = }, in place of the order of ranks; axes that are left open are placed as is fastest.
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" flash (default), unfused, recompute or summa
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|"int8"|table Of matrix products: bf16 (default), fp8-block, mxfp8 ... A recipe's name or a table (docs/model.md, section 1.10).
----@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table Of matrix products: bf16 (default), fp8-block, mxfp8 ... A recipe's name or a table (docs/model.md, section 1.10).
 ---@field routing? "balanced"|"pretraining"|"mock"|"finetuning" Load of experts: balanced, pretraining, mock or finetuning. balanced: as benchmarks force it. pretraining: on text. mock: on random tokens. finetuning: on data of one kind, without a loss that balances it; docs/model.md, section 2.3, says how unequal each is.
 ---@field imbalance? number rows of the busiest GPU's experts over the mean (as routing)
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" adam (default), adamw, adam_8bit, adafactor, lion, muon, sgd ...
