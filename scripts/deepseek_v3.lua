@@ -35,7 +35,6 @@ for _, run in ipairs(RUNS) do
   local schedule, recompute, precision, dispatcher = table.unpack(run)
   local parts = type(recompute) == "table" and recompute or nil
   local c = tperf.train {
-    routing = "balanced", -- its biases keep the loads of experts equal (section 2.1.2)
     model = o.model, system = MACHINE, rules = o.rules, seq = SEQ, global_batch = o.batch, tp = 1, ep = 64, pp = 16,
     dp = GPUS // 16, micro_batch = 1, zero = 1, schedule = schedule, recompute = parts and "selective" or recompute,
     recompute_modules = parts, precision = precision, moe_dispatcher = dispatcher, gradients = "fp32",

@@ -77,6 +77,13 @@ describe("the load of experts", function()
       / op_of(trained { imbalance = 1 }, "fc1").forward.tensor_flops, 1e-9)
   end)
 
+  it("is balanced in pre-training where routers have a bias for that, as DeepSeek-V3's", function()
+    local biased = tperf.model(MODEL):with { experts = { router_bias = true } }
+    assert.equal(1, load_of { model = biased })
+    assert.is_true(load_of { model = biased, routing = "pretraining" } > 1)
+    assert.is_true(load_of {} > 1)
+  end)
+
   it("is refused of a model without experts", function()
     for name, value in pairs { routing = "balanced", imbalance = 2 } do
       assert.error_matches(function() trained { model = "llama-3.1-8b", ep = 1, [name] = value } end,
