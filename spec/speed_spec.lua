@@ -65,7 +65,7 @@ describe("the Lua of a question", function()
 
   it("is bounded while remedies are searched for", function()
     local ask = training { tp = 1, dp = 256, recompute = "none" }
-    costs(145000, function() return ask().reason end)
+    costs(146000, function() return ask().reason end)
   end)
 
   it("is short in inference", function()
@@ -102,7 +102,7 @@ describe("the Lua of a question", function()
       if i % cases(4, 1) ~= 0 then table.remove(rows, i) end
     end
     program.write(path, table.concat(rows, "\n") .. "\n")
-    costs((#rows - 1) * 11200, function() tperf.validate { file = path } end, 1)
+    costs((#rows - 1) * 11250, function() tperf.validate { file = path } end, 1)
   end)
 
   it("integrates an expected largest draw once", function()

@@ -161,15 +161,16 @@ local function variants_of(o, free, described, set, strategies)
   if o.recompute_keep then modules = recomputation.kept_text(o.recompute_keep, described, belongs) end
   local offloaded, graphed = offload.text(o.offload_modules, described, belongs), graphs.text(o.cuda_graphs, described)
   local parallel = o.sequence_parallel == nil and { true } or as_list(o.sequence_parallel)
+  local experts, kind, norms = described.experts, eager.of(o), eager.norms_of(o)
+  local routing = experts and (o.imbalance or o.routing or usual_routing(o, experts)) or false
   for _, recompute in ipairs(recomputations_of(o, free, described, set)) do
     for _, sequence_parallel in ipairs(parallel) do
       list[#list + 1] = {
         recompute = recompute, recompute_modules = recompute == "selective" and modules or nil,
         offload_modules = offloaded, loss = o.loss, fused_activation = o.fused_activation,
-        padded_vocabulary = o.padded_vocabulary, grouped_kernels = o.grouped_kernels, eager = eager.of(o),
+        padded_vocabulary = o.padded_vocabulary, grouped_kernels = o.grouped_kernels, eager = kind,
         fused_pointwise = o.compile ~= false and o.fused_pointwise or false, expert_calls = o.expert_calls or false,
-        routing = described.experts and (o.imbalance or o.routing or usual_routing(o, described.experts)) or false,
-        norms = eager.norms_of(o), scatter_messages = o.scatter_messages, megatron_softmax = o.megatron_softmax,
+        routing = routing, norms = norms, scatter_messages = o.scatter_messages, megatron_softmax = o.megatron_softmax,
         cuda_graphs = graphed, overlap_shared_experts = o.overlap_shared_experts or nil,
         sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1], other = {},
       }
