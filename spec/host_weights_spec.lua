@@ -103,6 +103,8 @@ describe("weights on the host", function()
     local one = op_of(train(model_of(frozen)), "big")
     assert.equal(2 * HIDDEN * 4096, one.forward.host_bytes)
     assert.equal(2 * HIDDEN * 4096, one.backward.host_bytes) -- the gradient of the input reads them again
+    local narrow = op_of(train(model_of(frozen), { precision = "fp8-delayed" }), "big")
+    assert.same({ HIDDEN * 4096, HIDDEN * 4096 }, { narrow.forward.host_bytes, narrow.backward.host_bytes })
     local shared = train(model_of(function(p)
       return p:embedding { name = "table", rows = ROWS, width = WIDTH, on = "host", shared_as = "t" }
     end), { pp = 2 })

@@ -17,7 +17,10 @@ static void count_bytes(tperf_op *op, const tperf_narrowing *how) {
     double input_grad = op->stopped ? 0 : number * Y + weight * W + wide * X;
     double weight_grad = op->frozen ? 0 : last * (X + Y) + wide * W;
     if (!op->backward.absent) op->backward.bytes = input_grad + weight_grad;
-    if (op->on_host) op->forward.host_bytes = op->weights_read = weight * W;
+    if (!op->on_host) return;
+    op->forward.host_bytes = op->weights_read = weight * W;
+    if (op->backward.host_bytes > 0)
+        op->backward.host_bytes = weight * W; // frozen: it reads them again
 }
 
 static void narrow_kernels(tperf_op *op, const tperf_narrowing *how) {
