@@ -128,6 +128,12 @@ describe("tperf train --examples", function()
     assert.truthy(json.out:find '"batching": "padded"', 1, true)
   end)
 
+  it("names the price that it takes from the system's file", function()
+    program.write(path, "512\n")
+    assert.truthy(shell(run .. "--lengths " .. path).err:find "tperf: h100%-sxm: [%d.]+ dollars a GPU%-hour")
+    assert.is_nil(shell(run .. "--gpu-hour 2.5 --lengths " .. path).err:find "dollars a GPU%-hour")
+  end)
+
   it("names the line that has none, and what does not go together", function()
     program.write(path, "512\nmany\n")
     for _, case in ipairs {

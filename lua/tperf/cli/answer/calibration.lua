@@ -2,7 +2,7 @@ local shared = require "tperf.base.catalogue".shared
 
 -- Says whose the price is by which a row's cost was reckoned, unless the user gave it.
 local function tell_price(values, system, row)
-  local cost, price = row and row.cost, system.price
+  local cost, price = row and (row.cost or row.job and row.job.cost), system.price
   if not (cost and (cost.dollars or cost.generated) and price) or values.gpu_hour then return end
   io.stdout:flush()
   io.stderr:write(("tperf: %s: %g dollars a GPU-hour%s; --gpu-hour says another\n"):format(system.name, price.gpu_hour,

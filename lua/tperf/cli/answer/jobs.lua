@@ -41,7 +41,9 @@ function jobs.of(values, asked)
     end
     return nil
   end
-  if not values.lengths then return nil, "--examples needs --lengths, a file with examples' tokens, a line each" end
+  if not values.lengths then
+    return nil, "--examples needs --lengths, a file with the number of tokens of each example, one a line"
+  end
   if values.tokens then return nil, "--examples says how many tokens the run has: leave out --tokens" end
   if asked.packing then return nil, "--lengths is of what --packing says: leave that out" end
   local list, message = lengths_of(values.lengths)
@@ -85,7 +87,8 @@ function jobs.print(job)
     memory and number(memory.high, "bytes"))
   print()
   require "tperf.report".print(rows, {
-    { key = "what", title = ("%d examples x %d epochs, %s"):format(job.examples, job.epochs, job.batching) },
+    { key = "what", title = ("%d examples x %d epoch%s, %s"):format(job.examples, job.epochs,
+      job.epochs == 1 and "" or "s", job.batching) },
     { key = "expected", align = "right" }, { key = "low", title = "from", align = "right" },
     { key = "high", title = "to", align = "right" },
   })

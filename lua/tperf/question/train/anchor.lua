@@ -40,12 +40,16 @@ local function known() return table.concat(check.names(UNITS), ", ") end
 -- The median of what a log prints, and its unit.
 local function of_log(path)
   local values, unit = {}, nil
-  text_file.each_line(path, function(line)
+  local read, problem = check.attempt(text_file.each_line, path, function(line)
     for _, log in ipairs(LOGS) do
       local number = (not unit or unit == log[2]) and line:match(log[1])
       if number then values[#values + 1], unit = tonumber((number:gsub(",", ""))), log[2] end
     end
   end)
+  if not read then
+    check.fail("tperf.anchor needs a measured rate, a number above 0 and one of %s, or the name of a log: %s", known(),
+      problem)
+  end
   if #values <= FIRST then
     check.fail("tperf.anchor: %s has %d lines with the time of an iteration as Megatron-LM, MaxText, NeMo or "
       .. "torchtitan print it; more than %d are needed, as the first ones warm up", path, #values, FIRST)

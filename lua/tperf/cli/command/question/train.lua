@@ -4,6 +4,7 @@ local configuration = require "tperf.cli.ask.configuration"
 local costs = require "tperf.cli.answer.costs"
 local jobs = require "tperf.cli.answer.jobs"
 local launch = require "tperf.cli.answer.launch"
+local options = require "tperf.input.options"
 local required = require "tperf.cli.sandbox.required"
 local fitted = require "tperf.cli.answer.fitted"
 local format = require "tperf.output.format"
@@ -89,7 +90,7 @@ local function tell_anchor(values, a)
   local path = values.anchor_to
   if path then require "tperf.output.file".write(path, require "tperf.measured.calibrate.write"(a.software)) end
   io.stdout:flush()
-  io.stderr:write(("tperf: --anchor: %.4g %s is %s an iteration, predicted were %s%s: the software's compute, "
+  io.stderr:write(("tperf: --anchor: %.4g %s is %s an iteration, where %s was predicted%s: the software's compute, "
     .. "attention, memory, comm and host take %.3g times as long; %s\n"):format(a.measured, a.unit,
     format.number(a.seconds, "s"), format.number(a.predicted, "s"),
     a.inside == false and ", from which nine tenths of runs differ less (are the arguments those of the run?)" or "",
@@ -103,7 +104,7 @@ return {
   details = [[
 For example: tperf train gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --micro-batch 1
 Prints the breakdown of the iteration time and of the memory, by stage and by op.]],
-  options = configuration.options(false, require "tperf.input.options".join({
+  options = configuration.options(false, options.join({
     required.option, launch.option,
     { long = "explain", help = "also print the terms of the time, each a formula with its numbers" },
     { long = "simulate", value = "NAME", from = "schedules",
@@ -126,8 +127,7 @@ Prints the breakdown of the iteration time and of the memory, by stage and by op
     { long = "device", value = "N", kind = "integer", min = 1, help = "the pipeline device that the trace is from" },
     { long = "ranks", value = "N,...", kind = "integers", min = 0,
       help = "ranks whose traces to write (default: all)" },
-  }, require "tperf.input.options".under("cost and failures", costs.options),
-    require "tperf.input.options".under("fine-tuning job", jobs.options))),
+  }, options.under("cost and failures", costs.options), options.under("fine-tuning job", jobs.options))),
   run = function(values, arguments)
     local asked, message = configuration.question(values, arguments, { "system", "batch" })
     if not asked then return false, message end
