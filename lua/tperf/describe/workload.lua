@@ -80,7 +80,8 @@ function layout.signature(model)
   return signatures[model]
 end
 
-local VARIANT = { "recompute", "recompute_modules", "offload_modules", "loss", "fused_activation", "eager", "norms",
+local VARIANT = { "recompute", "recompute_modules", "recompute_keep", "offload_modules", "loss", "fused_activation",
+  "eager", "norms",
   "padded_vocabulary", "grouped_kernels", "scatter_messages", "megatron_softmax", "overlap_shared_experts",
   "fused_pointwise", "cuda_graphs", "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype",
   "matrix_dtype", "routing", "expert_calls", "sampling", "delta", "eager_ops", "state_dtype", "part" }

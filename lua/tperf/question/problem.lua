@@ -72,7 +72,8 @@ end
 
 -- A value or a list as a list without duplicates; nil stays nil.
 local function as_list(value)
-  if type(value) ~= "table" then return value ~= nil and { value } or nil end
+  if value == nil then return nil end
+  if type(value) ~= "table" then return { value } end
   local list, seen = {}, {}
   for _, item in ipairs(value) do
     if not seen[item] then list[#list + 1] = item end
@@ -158,7 +159,7 @@ local function belongs(m, module) return counted.belongs(m, module) end
 -- before only in sequence_parallel.
 local function variants_of(o, free, described, set, strategies)
   local list, modules = {}, recomputation.text(o.recompute_modules, described, belongs)
-  if o.recompute_keep then modules = recomputation.kept_text(o.recompute_keep, described, belongs) end
+  local kept = o.recompute_keep and recomputation.kept_text(o.recompute_keep, described, belongs) or nil
   local offloaded, graphed = offload.text(o.offload_modules, described, belongs), graphs.text(o.cuda_graphs, described)
   local parallel = o.sequence_parallel == nil and { true } or as_list(o.sequence_parallel)
   local experts, kind, norms = described.experts, eager.of(o), eager.norms_of(o)
@@ -174,6 +175,7 @@ local function variants_of(o, free, described, set, strategies)
         cuda_graphs = graphed, overlap_shared_experts = o.overlap_shared_experts or nil,
         sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1], other = {},
       }
+      if kept and recompute == "selective" then list[#list].recompute_keep = kept end
     end
   end
   for name, wanted in pairs(options_of(o, strategies)) do list = with_option(list, name, wanted) end

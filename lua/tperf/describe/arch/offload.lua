@@ -69,24 +69,15 @@ end
 --- The core's choice of offloaded layers per chunk; nil: none.
 function offload.picked(o) return o.offload_layers and { first = o.offload_layers } end
 
+local function lacks_module(name, model) return LACKS[name] and LACKS[name](model) end
+
 --- The requested modules as one text; nil: none.
 ---@param asked string|string[]?
 ---@param model table
 ---@param belongs function  of recompute.check_known
 ---@return string?
 function offload.text(asked, model, belongs)
-  if not asked then return nil end
-  local set, list = {}, {}
-  for _, name in ipairs(type(asked) == "table" and asked or { asked }) do
-    recompute.check_known("offload_modules", model, name, belongs)
-    local lacks = not model.architecture and LACKS[name] and LACKS[name](model)
-    if lacks then refusal.raise("'offload_modules' has %s, but model '%s' has %s", name, model.name, lacks) end
-    set[name] = true
-  end
-  for _, name in ipairs(offload.modules) do
-    if set[name] then list[#list + 1] = name end
-  end
-  return table.concat(list, "+")
+  return recompute.listed("offload_modules", asked, offload.modules, model, lacks_module, belongs)
 end
 
 --- Marks the offloaded ops of a layer's block.

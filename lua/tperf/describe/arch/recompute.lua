@@ -143,8 +143,6 @@ function recompute.picked(o)
   if o.recompute_method == "every" then return { every = o.recompute_num_layers } end
 end
 
-local BUT <const> = "but:" -- begins a text of kept tensors
-
 --- The names in a text of modules.
 function recompute.names(text)
   local list = {}
@@ -154,14 +152,13 @@ end
 
 --- Writes what is recomputed into a configuration.
 ---@param c table        a configuration, changed in place
----@param variant table  { recompute =, recompute_modules = }
+---@param variant table  { recompute =, recompute_modules =, recompute_keep = }
 ---@param o table        checked arguments
 function recompute.describe(c, variant, o)
   c.recompute = variant.recompute
-  local text = variant.recompute_modules
-  if text then
-    local kept = text:match("^" .. BUT .. "(.*)")
-    c[kept and "recompute_keep" or "recompute_modules"] = recompute.names(kept and kept:gsub(":", "+") or text)
+  local modules, kept = variant.recompute_modules, variant.recompute_keep
+  if modules or kept then
+    c.recompute_modules, c.recompute_keep = modules and recompute.names(modules), kept and recompute.names(kept)
   elseif variant.recompute == "full" then
     c.recompute_method, c.recompute_num_layers = o.recompute_method, o.recompute_num_layers
   end
@@ -200,24 +197,37 @@ function recompute.check_known(field, model, name, belongs)
   end
 end
 
---- The requested modules as one text, in a fixed order; nil: the default of selective recomputation.
+--- The names asked for as one text, in the order of `all`; nil: none is asked for. Raises for those that the model
+--- lacks.
+---@param field string  the argument
+---@param asked string|string[]?
+---@param all string[]
+---@param model table
+---@param lacks fun(name: string, model: table): string|false|nil  what the model lacks of a name
+---@param belongs function  of recompute.check_known
+---@return string?
+function recompute.listed(field, asked, all, model, lacks, belongs)
+  if not asked then return nil end
+  local set, list = {}, {}
+  for _, name in ipairs(type(asked) == "table" and asked or { asked }) do
+    if name ~= INPUT then recompute.check_known(field, model, name, belongs) end
+    local lacking = not model.architecture and lacks(name, model)
+    if lacking then refusal.raise("'%s' has %s, but model '%s' has %s", field, name, model.name, lacking) end
+    set[name] = true
+  end
+  for _, name in ipairs(all) do
+    if set[name] then list[#list + 1] = name end
+  end
+  return table.concat(list, "+")
+end
+
+--- The requested modules as one text; nil: the default of selective recomputation.
 ---@param asked string|string[]?
 ---@param model table
 ---@param belongs function  of recompute.check_known
 ---@return string?
 function recompute.text(asked, model, belongs)
-  if not asked then return nil end
-  local set, list = {}, {}
-  for _, name in ipairs(type(asked) == "table" and asked or { asked }) do
-    recompute.check_known("recompute_modules", model, name, belongs)
-    local lacks = not model.architecture and recompute.lacks(name, model)
-    if lacks then refusal.raise("'recompute_modules' has %s, but model '%s' has %s", name, model.name, lacks) end
-    set[name] = true
-  end
-  for _, name in ipairs(recompute.modules) do
-    if set[name] then list[#list + 1] = name end
-  end
-  return table.concat(list, "+")
+  return recompute.listed("recompute_modules", asked, recompute.modules, model, recompute.lacks, belongs)
 end
 
 -- What a model lacks of a tensor's module.
@@ -226,28 +236,21 @@ local TENSOR_LACKS <const> = {
   mlp_act = known.mlp.lacks, expert_fc1 = known.moe.lacks, moe_act = known.moe_act.lacks,
 }
 
---- The tensors that a layer keeps, with its input, as one text in place of that of modules.
----@param asked string|string[]
+local function lacks_tensor(name, model) return TENSOR_LACKS[name] and TENSOR_LACKS[name](model) end
+
+--- The tensors that a layer keeps as one text, its input among them; nil: modules say what runs again.
+---@param asked string|string[]?
 ---@param model table
 ---@param belongs function  of recompute.check_known
----@return string
+---@return string?
 function recompute.kept_text(asked, model, belongs)
-  local set, list = {}, { INPUT }
-  for _, name in ipairs(type(asked) == "table" and asked or { asked }) do
-    if name ~= INPUT then recompute.check_known("recompute_keep", model, name, belongs) end
-    local lacks = not model.architecture and TENSOR_LACKS[name] and TENSOR_LACKS[name](model)
-    if lacks then refusal.raise("'recompute_keep' has %s, but model '%s' has %s", name, model.name, lacks) end
-    set[name] = true
-  end
-  for _, name in ipairs(recompute.tensors) do
-    if set[name] then list[#list + 1] = name end
-  end
-  return BUT .. table.concat(list, ":")
+  local text = recompute.listed("recompute_keep", asked, recompute.tensors, model, lacks_tensor, belongs)
+  return text and (text == "" and INPUT or INPUT .. "+" .. text)
 end
 
 --- Whether a share runs a module again.
 function recompute.has(p, module)
-  if p.recompute ~= "selective" then return false end
+  if p.recompute ~= "selective" or p.recompute_keep then return false end
   if not p.recompute_modules then return module == "core_attn" end
   return ("+" .. p.recompute_modules .. "+"):find("+" .. module .. "+", 1, true) ~= nil
 end
@@ -332,7 +335,7 @@ end
 
 -- Whether an op's input is among the kept tensors.
 local function reads_kept(p, one)
-  for name in p.recompute_modules:sub(#BUT + 1):gmatch "[^:]+" do
+  for name in p.recompute_keep:gmatch "[^+]+" do
     if name ~= INPUT and one:belongs(name) then return true end
   end
   return false
@@ -372,9 +375,9 @@ end
 
 --- Marks the recomputed ops of a layer's block. opens, closes: it is the layer's first block, its last.
 function recompute.mark(m, p, ops, opens, closes)
-  local text = p.recompute == "selective" and p.recompute_modules
-  if text and text:sub(1, #BUT) == BUT then
-    local between = (text .. ":"):find(":mlp_norm:", 1, true) -- kept
+  local kept = p.recompute == "selective" and p.recompute_keep
+  if kept then
+    local between = (kept .. "+"):find("+mlp_norm+", 1, true)
     run_but_kept(p, ops, not closes and not between, opens and (p.input or recompute.input(m, p, ops)))
   elseif p.recompute == "full" then
     local input = opens and (p.input or recompute.input(m, p, ops)) or 0

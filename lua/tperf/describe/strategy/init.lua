@@ -192,10 +192,9 @@ end
 local SHARE <const> = {}
 for name in ([[micro_batch seq tokens rules group attention recompute sequence_parallel mode context dtype matrix_dtype
   weight_dtype kv_dtype state_dtype block stream class input tuning referring part panels recompute_modules
-  offload_modules offload cuda_graphs loss fused_activation fused_pointwise padded_vocabulary grouped_kernels
-  eager norms
-  scatter_messages routing expert_calls
-  megatron_softmax overlap_shared_experts sampling delta eager_ops fused_dtype kept_element
+  recompute_keep offload_modules offload cuda_graphs loss fused_activation fused_pointwise padded_vocabulary
+  grouped_kernels eager norms scatter_messages routing expert_calls megatron_softmax overlap_shared_experts
+  sampling delta eager_ops fused_dtype kept_element
   notes model itself packing sent_element
   row_padding row_multiple fused_experts trained exchange boundary_copies]]):gmatch "%S+" do
   SHARE[name] = true
