@@ -26,6 +26,17 @@ function lists.where(list, accept)
   return found
 end
 
+--- At most so many of a list's items, evenly spread: the list itself if it has no more.
+---@param list any[]
+---@param most integer
+---@return any[]
+function lists.spread(list, most)
+  if #list <= most then return list end
+  local few = {}
+  for i = 1, most do few[i] = list[1 + (i - 1) * #list // most] end
+  return few
+end
+
 --- The length of a list, whatever it holds between its ends: Lua's own operator may stop at any hole.
 ---@param list table
 ---@return integer length  the largest position that holds something

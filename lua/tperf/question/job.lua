@@ -2,6 +2,7 @@
 --- and peak memory.
 local check = require "tperf.base.check"
 local cost = require "tperf.question.cost"
+local lists = require "tperf.base.lists"
 local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local routing = require "tperf.describe.arch.experts.routing"
 local train = require "tperf.question.train"
@@ -77,14 +78,6 @@ local function drawn(list, examples)
   return all
 end
 
--- Every so many of a sorted list.
-local function thinned(list, most)
-  if #list <= most then return list end
-  local few = {}
-  for i = 1, most do few[i] = list[1 + (i - 1) * #list // most] end
-  return few
-end
-
 local function question_of(given, changes)
   local q = {}
   for name, value in pairs(given) do
@@ -100,7 +93,7 @@ local function pack(given, o, list, seq)
   local documents = drawn(list, o.examples)
   local per = job.packed(documents, seq) / #documents
   local sequences = math.ceil(o.examples * per)
-  local q = question_of(given, { seq = seq, packing = { lengths = thinned(list, MOST_SHAPES) } })
+  local q = question_of(given, { seq = seq, packing = { lengths = lists.spread(list, MOST_SHAPES) } })
   local c = train.run(q)
   return { question = q, configuration = c, sequences = sequences, time = c.time,
     steps = math.ceil(sequences / c.global_batch), computed = 1.0 * sequences * seq }

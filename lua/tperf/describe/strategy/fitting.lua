@@ -161,12 +161,15 @@ local STATE_BYTES <const> = { bf16 = 2, fp16 = 2 }
 --- Bytes of a number of a recurrent layer's state between tokens.
 function fitting.state_element(p) return STATE_BYTES[p.state_dtype] or 4 end
 
---- Adds to the fields of a product's op how its block says that its weights are stored, in place of the question's.
+--- Adds to the fields of a product's or table's op how its block says that its weights are stored, in place of the
+--- question's.
 ---@param o table      of the cut: weight_bits, sparse
 ---@param given table  of the op
+---@return table given
 function fitting.store(o, given)
   given.sparse = o.sparse
   if o.weight_bits then given.weight_bits, given.weight_dtype = o.weight_bits, nil end
+  return given
 end
 
 return fitting

@@ -107,11 +107,11 @@ end
 
 --- The table is cut by features over tp1 and by rows over tp2.
 function stationary.embedding(p, o)
-  return op.embedding {
+  return op.embedding(fitting.store(o, {
     name = o.name, tokens = tokens(p), rows = fitting.padded(o.rows, p.tp2),
     width = fitting.split(p, o.width, p.tp1, "tp1", o.name), tied = o.tied, reduce_scatter = "tp2", dtype = p.dtype,
-    weight_dtype = not o.weight_bits and p.weight_dtype or nil, weight_bits = o.weight_bits,
-  }
+    weight_dtype = p.weight_dtype,
+  }))
 end
 
 function stationary.head(p, o)

@@ -203,11 +203,10 @@ function tensor.heads(p, heads, kv_heads)
 end
 
 function tensor.embedding(p, o)
-  return op.embedding {
+  return op.embedding(fitting.store(o, {
     name = o.name, tokens = whole(p), rows = fitting.padded(o.rows, p.tp), width = o.width, tied = o.tied,
-    dtype = p.dtype, weight_dtype = not o.weight_bits and p.weight_dtype or nil, weight_bits = o.weight_bits,
-    [p.sequence_parallel and "reduce_scatter" or "all_reduce"] = "tp",
-  }
+    dtype = p.dtype, weight_dtype = p.weight_dtype, [p.sequence_parallel and "reduce_scatter" or "all_reduce"] = "tp",
+  }))
 end
 
 --- The product with the output table of o.n_out rows. o.rows: use this many rows of the stream instead of all; every

@@ -79,14 +79,6 @@ local function best_of(groups, items, near, usual, most)
   return descent.minimise(parameters_of(items, usual, most), residuals, weights, near and { near } or STARTS)
 end
 
--- At most `most` cases of a list, evenly spread.
-local function some(cases, most)
-  if #cases <= most then return cases end
-  local list = {}
-  for i = 1, most do list[i] = cases[1 + (i - 1) * #cases // most] end
-  return list
-end
-
 local MOST_OF_SOURCE <const> = 150 -- enough to represent a thousand similar runs, in less time
 local MOST_OF_STACK <const> = 24   -- for a profile shared by several stacks
 
@@ -100,7 +92,7 @@ function profile.best(cases, near, usual)
   local groups = {}
   for i, name in ipairs(names) do
     local list = by_source[name]
-    groups[i] = { cases = some(list, MOST_OF_SOURCE), weight = (#list) ^ (1 / 3) }
+    groups[i] = { cases = lists.spread(list, MOST_OF_SOURCE), weight = (#list) ^ (1 / 3) }
   end
   local plain = cases[1].profile
   return best_of(groups, #cases, near, usual,
@@ -112,7 +104,7 @@ end
 ---@param near table?       values to start from
 function profile.shared(stacks, near)
   local groups = {}
-  for i, cases in ipairs(stacks) do groups[i] = { cases = some(cases, MOST_OF_STACK), weight = 1 } end
+  for i, cases in ipairs(stacks) do groups[i] = { cases = lists.spread(cases, MOST_OF_STACK), weight = 1 } end
   return best_of(groups, #stacks, near)
 end
 

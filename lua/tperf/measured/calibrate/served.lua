@@ -22,14 +22,12 @@ local function group_of(row)
   return table.concat({ read.text(row.origin, row.source), row.model, row.gpu, row.precision or row.weight_dtype }, " ")
 end
 
--- At most MOST rows of each group, evenly spread.
-local function spread(rows)
+-- At most MOST rows of each group.
+local function thinned(rows)
   local groups, names = fit.groups(rows, group_of)
   local chosen = {}
   for _, name in ipairs(names) do
-    local all = groups[name]
-    local count = math.min(#all, MOST)
-    for i = 1, count do chosen[all[1 + (i - 1) * #all // count]] = true end
+    for _, row in ipairs(lists.spread(groups[name], MOST)) do chosen[row] = true end
   end
   return lists.where(rows, function(row) return chosen[row] end)
 end
@@ -38,7 +36,7 @@ local function sampled(sample)
   local list = {}
   for i, part in ipairs(sample) do
     local kept = part.reader.kept and part.reader.kept(part.rows, {}) or {}
-    list[i] = { reader = part.reader, path = part.path, rows = spread(kept) }
+    list[i] = { reader = part.reader, path = part.path, rows = thinned(kept) }
   end
   return list
 end

@@ -1,5 +1,6 @@
 --- Loads of tperf.serve: arrival times and lengths of requests. docs/serving.md.
 local check = require "tperf.base.check"
+local with = require "tperf.base.tables".with
 local math = math
 
 local load = {}
@@ -10,12 +11,6 @@ local LONGEST <const> = 1 << 29 -- tokens, as in tperf/serve.h
 local MOST <const> = (1 << 31) - 2 -- requests
 
 local positive = { above = 0, max = 1e12 }
-local function with(options, more)
-  local all = {}
-  for name, value in pairs(options) do all[name] = value end
-  for name, value in pairs(more) do all[name] = value end
-  return all
-end
 
 local rate = check.number(with(positive, { optional = true }))
 local duration = check.number(with(positive, { unit = "s" }))

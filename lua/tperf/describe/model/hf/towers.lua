@@ -1,6 +1,8 @@
 --- The towers of models around a text model, for images and sound: the parameters that their classes have, with what
 --- leads from a tower to the text model. They are counted; no time and no memory has them. Structure, names and
 --- defaults are those of the published classes of the same names (transformers; the repositories of InternVL and Kimi).
+local with = require "tperf.base.tables".with
+
 local towers = {}
 
 local LIMIT <const> = 2.0 ^ 53
@@ -36,13 +38,6 @@ end
 local VIT <const> = {
   hidden_size = 768, intermediate_size = 3072, num_hidden_layers = 12, image_size = 224, patch_size = 16,
 }
-
-local function with(base, changes)
-  local all = {}
-  for name, value in pairs(base) do all[name] = value end
-  for name, value in pairs(changes) do all[name] = value end
-  return all
-end
 
 local kinds = {} -- of towers: { defaults, function(reader) }
 

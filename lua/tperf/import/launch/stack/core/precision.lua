@@ -1,4 +1,6 @@
 --- Megatron-Bridge's mixed precision: a recipe by its name or as a call, and the fields that override it.
+local with = require "tperf.base.tables".with
+
 local precision = {}
 
 local CURRENT <const> = { fp8 = "hybrid", fp8_recipe = "tensorwise", first_last_layers_bf16 = true,
@@ -7,14 +9,6 @@ local DELAYED <const> = { fp8 = "hybrid", fp8_recipe = "delayed", fp8_param_gath
 local MXFP8 <const> = { fp8 = "e4m3", fp8_recipe = "mxfp8", fp8_param_gather = true }
 local BLOCKS <const> = { fp8 = "hybrid", fp8_recipe = "blockwise" }
 local NVFP4 <const> = { fp4 = "e2m1", fp4_recipe = "nvfp4", fp4_param_gather = true }
-
-local function with(base, more)
-  local one = {}
-  for _, fields in ipairs { base, more } do
-    for name, value in pairs(fields) do one[name] = value end
-  end
-  return one
-end
 
 -- training/mixed_precision.py: the fields that each recipe sets.
 local RECIPES <const> = {
