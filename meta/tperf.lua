@@ -1349,10 +1349,10 @@
 ---@field comm_sms? number multiprocessors that a collective takes from concurrent kernels, unless it says otherwise (20)
 ---@field compute number by how much the matrix products, and all other kernels but fused attention, take longer than timed on their own
 ---@field host number|string seconds that the host of an HGX H100 takes to launch a kernel: no layer's pass is faster than its launches
----@field iteration_calls? number calls of PyTorch that an iteration of Muon makes for a matrix (3); 0: a compiler makes one of all iterations of a matrix
 ---@field memory number by how much HBM traffic takes longer than the formulas have it, hidden beside the work or not
 ---@field message_calls? number calls of PyTorch between a message of the pipeline and the first kernel of the pass that waited for it (30): the GPU has run out of work by then
 ---@field module_calls? number such calls that a layer of PyTorch's own modules makes for an op (3)
+---@field muon_calls? number calls of PyTorch for a matrix in each of Muon's iterations (3); 0: a compiler makes one call of them all
 ---@field optimizer? number part of the HBM's bandwidth that the optimizer's step reaches (0.7); 0: the step takes no time
 ---@field overlap number part of a pass during which data-parallel traffic is under way, and so hidden
 ---@field pytorch_call? number|string seconds in which the host of an HGX H100 launches a kernel by a call of PyTorch alone, which no library's module wraps (23 us); 0: in those of host

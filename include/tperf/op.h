@@ -116,8 +116,7 @@ typedef struct tperf_op_kept {
 
 typedef struct tperf_op {
     char name[TPERF_NAME_MAX];
-    char input
-        [TPERF_NAME_MAX]; // ops of a layer whose input has one name keep it once; "": it is their own
+    char input[TPERF_NAME_MAX];     // ops whose inputs have one name keep it once; "": its own
     char shared_as[TPERF_NAME_MAX]; // ops of one name share one tensor; "": its weights are its own
     tperf_dtype dtype;              // of activations; selects the peaks of the vector units
     tperf_dtype matrix_dtype;       // in which the matrix units multiply
@@ -130,11 +129,12 @@ typedef struct tperf_op {
     double step_bytes;   // read and written once per iteration to make these copies
     tperf_product product;
     double output_bytes; // its output, which its own backward pass reads and the next product keeps
-    bool on_host; // its weights are in the host's memory, with their gradients and optimizer state
     double weights_read; // bytes of weights that a forward pass of a product or a table reads
     double table_rows;   // of a table, on this GPU; else 0
-    bool
-        own_format; // it says how its weights are stored, which no question's dtype or precision changes
+    // Its weights are in the host's memory, with their gradients and optimizer state.
+    bool on_host;
+    // It says how its weights are stored, which no question's dtype or precision changes.
+    bool own_format;
     bool sparse;  // of 4 weights that follow each other 2 are zero, which its forward pass skips
     bool frozen;  // its parameters are not trained
     bool stopped; // nothing below is trained: the input's gradient is not computed

@@ -54,9 +54,9 @@ typedef enum tperf_fact_from { TPERF_FITTED, TPERF_STATED, TPERF_DERIVED } tperf
     FACT(NUMBER, step_calls, "step_calls", NULL, 0, 0, 1e6,                                        \
          "calls of PyTorch once an iteration, while the GPUs wait: the host reads the loss and starts again with " \
          "empty queues (1200); 0: it does not read the loss after each iteration", STATED, 1200)   \
-    FACT(NUMBER, iteration_calls, "iteration_calls", NULL, 0, 0, 1e6,                              \
-         "calls of PyTorch that an iteration of Muon makes for a matrix (3); 0: a compiler makes one of all iterations of " \
-         "a matrix", STATED, 3)                                                                    \
+    FACT(NUMBER, muon_calls, "muon_calls", NULL, 0, 0, 1e6,                                        \
+         "calls of PyTorch for a matrix in each of Muon's iterations (3); 0: a compiler makes one call of them all",   \
+         STATED, 3)                                                                                \
     FACT(NUMBER, message_calls, "message_calls", NULL, 0, 0, 1e6,                                  \
          "calls of PyTorch between a message of the pipeline and the first kernel of the pass that waited for it (30): " \
          "the GPU has run out of work by then", STATED, 30)                                        \
@@ -227,7 +227,7 @@ typedef struct tperf_pass_segment {
     double start, stop;     // seconds from the start of the pass
     double seconds;         // in isolation: less than stop - start if it shares a resource
     double pieces,
-        all;     // of a collective: its pieces in this segment, of `all` equal pieces of its vector
+        all;     // of a collective: those in this segment, and all equal pieces of its vector
     bool beside; // what follows does not wait for it
 } tperf_pass_segment;
 typedef void tperf_segment_visitor(void *context, const tperf_pass_segment *segment);

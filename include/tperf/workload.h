@@ -102,7 +102,8 @@ typedef struct tperf_workload {
 } tperf_workload;
 
 // A workload in `room` of tperf_workload_size bytes, without ops: blocks are added section by section, and each section
-// is then ended. It is laid out for any number of replicas until the caller sets one. name: of the block in this workload; NULL: its own.
+// is then ended. It is laid out for any number of replicas until the caller sets one. name: of the block in this
+// workload; NULL: its own.
 size_t tperf_workload_size(size_t n_ops, size_t n_parts);
 tperf_workload *tperf_workload_new(void *room, const tperf_grid *grid, const int64_t *sizes,
                                    int n_kinds, size_t n_ops);

@@ -337,7 +337,7 @@ tperf_orthogonal tperf_orthogonal_of(const tperf_plan *plan) {
     const tperf_weights none = {0}, one = {.matrices = 1}, work = {.orthogonal = iterations};
     const tperf_system *system = plan->job->on.system;
     tperf_orthogonal o = {.matrices = most_of(plan, one, none), .flops = most_of(plan, work, none)};
-    double each = plan->job->on.software->iteration_calls * iterations;
+    double each = plan->job->on.software->muon_calls * iterations;
     o.calls = (fmax(each, 1) + OTHER_CALLS) * o.matrices;
     o.time =
         fmax(plan->job->on.software->compute * o.flops /

@@ -8,9 +8,10 @@
 //     at t of the line through the block `from` (t = 0) and the block `to` (t = 1), which differs in the number of tokens
 //     alone; nil if a count would not be exact, see tperf_op_on_line. saved_bytes: all its ops are recomputed, as above
 //   workload(grid, sizes, boundary_bytes, sections, boundary_parts = 1) -> workload
-//     sizes: list of integers, of the grid's own axes, with the field dp if it is laid out for so many replicas; sections: each kind of layer, then first, then last, then weights
-//     that sections share, by `holders`, a list of lists of the sections that share each: lists of blocks, of lists to
-//     make them of, and of lists { name =, block … } of several by one name
+//     sizes: list of integers, of the grid's own axes, with the field dp if it is laid out for so many replicas;
+//     sections: each kind of layer, then first, then last, then weights that sections share, by `holders`, a list of
+//     lists of the sections that share each: lists of blocks, of lists to make them of, and of lists { name =, block … }
+//     of several by one name
 //   workload:ops(section, platform, fast, panels = 1)   list of records, as tperf.layer documents them
 //   workload:served(section, platform, fast, panels = 1, varying = nil) -> others, by_keys, kernels, attention
 //       a section's forward pass in a serving engine: seconds of the ops whose cost changes with the keys that tokens see
