@@ -1283,7 +1283,7 @@
 ---@field attention? "fused"|"portable" Kernels of attention: fused (default), or portable (Triton). As with SGLang's --attention-backend triton: they take several times as long, and windows as long as none.
 ---@field sampling? "greedy"|"random"|"top_p"|"none" How tokens are sampled (default greedy). "none" takes no time.
 ---@field cold? boolean The engine has just started: it compiles kernels as steps need them. They take its profile's `compile`.
----@field host? table Host times: front_end, front_end_token, step, request, token. In seconds: for each request outside of the engine, for each token of its prompt there, for each step, for each request and each token in a step (the engine's; 0 for fields left out).
+---@field host? table Host times: front_end, front_end_token, step, request, token. In seconds: for each request in the front end's event loop, for each token of its prompt in the tokenizer, for each step, for each request and each token in a step (the engine's; 0 for fields left out).
 ---@field step_time? table Or: fixed, per_token, per_context_token, per_prefill_pair. In place of a model: seconds of a step, and for each token that it computes, each key that a decode reads, each pair of a query and a key in a prefill.
 ---@field requests? any The requests: CSV or JSON lines. A file, or a list of { arrival =, prompt =, output =, priority =, segments = }.
 ---@field prompt? integer|table 512, 100..2000, mean=500 (exponential), mean=500,cv=1 (lognormal). Tokens, or { uniform = { 100, 200 } }, { lognormal = { median =, sigma = } } (or mean and cv), { exponential = mean }, { values = { … } }, each with min and max.
@@ -2655,7 +2655,7 @@ function tperf.report.latex(rows, wanted) end
 ---that the stack has no option for. Raises an error that names the axis if the stack cannot run the configuration.
 ---@param configuration table of tperf.search, tperf.train or tperf.infer
 ---@param stack string megatron, megatron-bridge, torchtitan, deepspeed, nanotron; vllm, sglang, tensorrt-llm
----@param options table? model: its name, path or object, for the arguments that describe it; seq: tokens of a sequence (else the configuration's); tokens: of the whole run, for its iterations; question: the arguments that found the configuration, for what it does not contain (optimizer, gradients, peft, pipeline_layout …); for servers max_tokens, seq_max, kv_dtype, weight_dtype, state_dtype, memory_utilization (0.9; SGLang chooses its own), prefix_caching (true), chunked_prefill (true, except for TensorRT-LLM), mixed_chunk (SGLang), pooled (false: layers with a window keep all tokens) and swa_full_tokens_ratio (SGLang)
+---@param options table? model: its name, path or object, for the arguments that describe it; seq: tokens of a sequence (else the configuration's); tokens: of the whole run, for its iterations; question: the arguments that found the configuration, for what it does not contain (optimizer, gradients, peft, pipeline_layout …); for servers max_tokens, seq_max, kv_dtype, weight_dtype, state_dtype, memory_utilization (0.9; SGLang chooses its own), prefix_caching (true), chunked_prefill (true, except for TensorRT-LLM), mixed_chunk (SGLang), pooled (false: layers with a window keep all tokens), swa_full_tokens_ratio (SGLang) and front_ends (vLLM, SGLang)
 ---@return string text
 function tperf.report.launch(configuration, stack, options) end
 

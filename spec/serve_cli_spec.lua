@@ -214,9 +214,16 @@ describe("tperf serve", function()
         assert.equal(0, read.code, read.err)
         assert.equal(plain, read.out, stack)
       end
+      local written = tperf(MODEL .. "--software vllm --front-ends 2 --launch vllm > fronts.sh && cat fronts.sh")
+      assert.matches("--api-server-count 2", written.out, 1, true)
+      local burst = " -s h100-sxm --concurrency 40 --count 40 --prompt 300 --output 4 --csv"
+      local two = tperf("serve llama-3.1-8b --from fronts.sh" .. burst).out
+      assert.equal(tperf("serve llama-3.1-8b --software vllm --front-ends 2" .. burst).out, two)
+      assert.not_equal(tperf("serve llama-3.1-8b --software vllm" .. burst).out, two)
+      assert.matches("has one front end", tperf(MODEL .. "--front-ends 2 --launch tensorrt-llm").err, 1, true)
       local mixed = "--software sglang --tp 2 --enable-mixed-chunk --gpu-memory-utilization 0.5 "
         .. "--max-num-batched-tokens 128"
-      local written = tperf(MODEL .. mixed .. " --launch sglang > mixed.sh && cat mixed.sh")
+      written = tperf(MODEL .. mixed .. " --launch sglang > mixed.sh && cat mixed.sh")
       assert.matches("%-%-enable%-mixed%-chunk", written.out)
       assert.matches("%-%-mem%-fraction%-static 0.5", written.out)
       assert.equal(tperf("serve llama-3.1-8b " .. mixed .. rest).out,

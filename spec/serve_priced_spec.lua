@@ -394,11 +394,12 @@ describe("a priced step", function()
     end
     local limit = ask({}, 1).ttft.p50 + 0.01
     local without, with = ask({}, limit), ask({ front_end = 0.03 }, limit)
-    near(without.ttft.p99 + 0.03, with.ttft.p99, 1e-9)
-    near(without.e2e.mean + 0.03, with.e2e.mean, 1e-9)
-    near(without.duration + 0.03, with.duration, 1e-9)
+    local turn = 40 * 0.03 -- all come at once, and are passed on together
+    near(without.ttft.p99 + turn, with.ttft.p99, 1e-9)
+    near(without.e2e.mean + turn, with.e2e.mean, 1e-9)
+    near(without.duration + turn, with.duration, 1e-9)
     near(without.tpot.mean, with.tpot.mean, 1e-9)
-    near(without.steps[7].start + 0.03, with.steps[7].start, 1e-9)
+    near(without.steps[7].start + turn, with.steps[7].start, 1e-9)
     assert.truthy(with.attainment < without.attainment)
     local vllm = tperf.software "vllm-0.15".engine
     local given = question { software = "vllm-0.15" }
@@ -406,6 +407,20 @@ describe("a priced step", function()
     assert.truthy(vllm.front_end > 0 and vllm.front_end_token > 0)
     near(tperf.serve(question { software = "vllm-0.15" }).ttft.mean + vllm.front_end + 512 * vllm.front_end_token,
       tperf.serve(given).ttft.mean, 1e-9)
+  end)
+
+  it("passes on together what came while the front end was busy", function()
+    local function started(arrivals, front_ends)
+      local list, all = batch_of(#arrivals, 16, 1), {}
+      for i, q in ipairs(list) do q.arrival = arrivals[i] end
+      local r = tperf.serve(question { requests = list, host = { front_end = 1 }, keep = "requests",
+        engine = { front_ends = front_ends } })
+      for i, one in ipairs(r.requests) do all[i] = math.floor(one.first_scheduled) end
+      return table.concat(all, " ")
+    end
+    assert.equal("1 3 3 4 11", started { 0, 0.25, 0.5, 1.5, 10 })
+    assert.equal("1 1 2 2", started({ 0, 0, 0.5, 0.5 }, 2))
+    assert.equal("4 4 4 4", started { 0, 0, 0, 0 })
   end)
 
   it("makes the clients of a closed loop wait for the front end", function()

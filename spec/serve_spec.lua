@@ -353,7 +353,7 @@ describe("docs/serving.md", function()
       count = count + 1
       at = assert(page:find("\n| `" .. name .. "` |", at, true), name)
     end
-    assert.equal(4, count)
+    assert.equal(6, count)
   end)
 end)
 

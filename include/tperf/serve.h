@@ -349,9 +349,11 @@ typedef struct tperf_prefill_pool {
 typedef struct tperf_serve_options {
     tperf_serve_pool pool;
     const tperf_prefill_pool *prefill; // NULL: the main pool prefills, too
-    // Ticks before a request reaches an engine, for each token of its prompt: each replica's front end takes one prompt
-    // after another, and requests go to the front ends in turn.
-    double front_end_per_token;
+    // Ticks of a request in a front end's event loop, and of each token of its prompt in the tokenizer beside it, before
+    // it reaches an engine. The loop handles together what came while it was busy; the tokenizer reads one prompt after
+    // another. Each replica has so many front ends (0: one), to which requests go in turn.
+    double front_end, front_end_per_token;
+    int32_t front_ends;
     tperf_route_policy routing; // requests from the prefill pool always go to the least loaded
     int32_t concurrency;        // closed loop: requests in flight; 0: open loop
     int64_t think;              // ticks from an answer to the next request

@@ -371,17 +371,18 @@ def serve(
     cp: context parallelism: the sequence
     cp_kind: how keys and values are exchanged
     engine: an object of async_scheduling, batch_wait_max_tokens_ratio, batch_wait_timeout_iters,
-        block_size, chunked_prefill, groups, long_prefill_token_threshold, max_cudagraph_capture_size,
-        max_model_len, max_num_batched_tokens, max_num_seqs, mixed_chunk, num_blocks, policy, pooled,
-        prefix_caching, receive_interval, scheduler, speculation, swa_full_tokens_ratio
+        block_size, chunked_prefill, front_ends, groups, long_prefill_token_threshold,
+        max_cudagraph_capture_size, max_model_len, max_num_batched_tokens, max_num_seqs, mixed_chunk,
+        num_blocks, policy, pooled, prefix_caching, receive_interval, scheduler, speculation,
+        swa_full_tokens_ratio
     ep: expert parallelism: GPUs that share the experts
     etp: GPUs that cut each expert
     experts: kernels of experts (default: the engine's). fused: FlashInfer's TensorRT-LLM kernels on
         Blackwell; portable: Triton, where the system has a curve for them; grouped: CUTLASS, DeepGEMM.
     gpu_hour: dollars per GPU-hour (the system's)
-    host: host times: front_end, front_end_token, step, request, token. In seconds: for each request outside
-        of the engine, for each token of its prompt there, for each step, for each request and each token in
-        a step (the engine's; 0 for fields left out).
+    host: host times: front_end, front_end_token, step, request, token. In seconds: for each request in the
+        front end's event loop, for each token of its prompt in the tokenizer, for each step, for each
+        request and each token in a step (the engine's; 0 for fields left out).
     keep: the records to return: "requests", or "steps" for both
     kv_dtype: dtype of the KV cache (default bf16)
     load: an object of burst, concurrency, cv, process, rate, stages, think

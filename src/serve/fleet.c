@@ -63,7 +63,10 @@ tperf_status tperf_fleet_init(tperf_fleet *fleet, const tperf_serving *run, int3
         tperf_fleet_release(fleet);
         return tperf_error_set(error, TPERF_NO_MEMORY, "not enough memory for %d engines", n_lanes);
     }
-    return TPERF_OK;
+    tperf_status status =
+        tperf_front_ends_init(&fleet->fronts, options, replicas, run->requests->n, error);
+    if (status != TPERF_OK) tperf_fleet_release(fleet);
+    return status;
 }
 
 static void release_lane(const tperf_fleet *fleet, int32_t number) {
@@ -84,6 +87,7 @@ void tperf_fleet_release(tperf_fleet *fleet) {
     tperf_heap_free(fleet->units);
     tperf_heap_free(fleet->unit_of);
     tperf_heap_free(fleet->load);
+    tperf_front_ends_release(&fleet->fronts);
     tperf_event_queue_release(&fleet->events);
     *fleet = (tperf_fleet){0};
 }
@@ -131,6 +135,7 @@ static void reset(tperf_fleet *fleet, size_t first, size_t stride) {
         unit->free = unit->last = 0;
     }
     tperf_event_queue_clear(&fleet->events);
+    tperf_front_ends_reset(&fleet->fronts);
     fleet->next = first;
     fleet->stride = stride;
     fleet->now = 0;
@@ -149,6 +154,10 @@ static tperf_status handle(tperf_fleet *fleet, const tperf_event *event, tperf_e
     switch ((tperf_serve_event)event->kind) {
     case TPERF_STEP_ENDS:
         return tperf_step_end(fleet, (int32_t)event->data, flight_of(event->data), error);
+    case TPERF_COMES:
+        return tperf_fleet_come(fleet, (size_t)event->data, error);
+    case TPERF_TURN_ENDS:
+        return tperf_fleet_turn(fleet, (size_t)event->data, error);
     case TPERF_ARRIVES:
         return tperf_fleet_arrive(fleet, (size_t)event->data, error);
     case TPERF_TRANSFERRED:
@@ -204,10 +213,8 @@ void tperf_totals_add(tperf_serve_totals *sum, const tperf_serve_totals *t) {
     sum->residence += t->residence;
 }
 
-tperf_status tperf_fleet_run(tperf_fleet *fleet, size_t first, size_t stride,
-                             tperf_serve_totals *totals, tperf_error *error) {
-    reset(fleet, first, stride);
-    size_t n = fleet->requests->n, expected = first < n ? (n - first - 1) / stride + 1 : 0;
+static tperf_status run_events(tperf_fleet *fleet, tperf_error *error) {
+    size_t n = fleet->requests->n;
     size_t at_once = fleet->options->concurrency > 0 ? (size_t)fleet->options->concurrency : 1;
     for (size_t i = 0; i < at_once && fleet->next < n; i++)
         TPERF_TRY(tperf_fleet_call_next(fleet, 0, error));
@@ -219,7 +226,27 @@ tperf_status tperf_fleet_run(tperf_fleet *fleet, size_t first, size_t stride,
         tperf_fleet_advance(fleet, event.time);
         TPERF_TRY(handle(fleet, &event, error));
     }
-    TPERF_TRY(check_conservation(fleet, expected, error));
+    return TPERF_OK;
+}
+
+// Sets arrivals back to when the requests came to the front ends.
+static void set_back(tperf_fleet *fleet, size_t first, size_t stride) {
+    for (size_t i = first; fleet->fronts.n > 0 && i < fleet->requests->n; i += stride) {
+        size_t request = fleet->order ? (size_t)fleet->order[i] : i;
+        int64_t *came = &fleet->fronts.came[request];
+        if (*came >= 0) fleet->requests->arrival[request] = *came;
+        *came = -1;
+    }
+}
+
+tperf_status tperf_fleet_run(tperf_fleet *fleet, size_t first, size_t stride,
+                             tperf_serve_totals *totals, tperf_error *error) {
+    reset(fleet, first, stride);
+    size_t n = fleet->requests->n, expected = first < n ? (n - first - 1) / stride + 1 : 0;
+    tperf_status status = run_events(fleet, error);
+    if (status == TPERF_OK) status = check_conservation(fleet, expected, error);
+    set_back(fleet, first, stride);
+    TPERF_TRY(status);
     tperf_totals_add(totals, &fleet->totals);
     return TPERF_OK;
 }

@@ -9,7 +9,9 @@
 // Event kinds, in their order within an instant; docs/serving.md has the list.
 typedef enum tperf_serve_event {
     TPERF_STEP_ENDS,   // answers grow, blocks are freed, a closed loop releases its next requests
-    TPERF_ARRIVES,     // a request joins a queue, even one released in this instant
+    TPERF_COMES,       // a request reaches a front end, even one released in this instant
+    TPERF_TURN_ENDS,   // a front end passes requests on, and turns to those that came meanwhile
+    TPERF_ARRIVES,     // a request reaches the engines, and joins a queue
     TPERF_TRANSFERRED, // a request's KV cache has reached the decode pool
     TPERF_STEP_BEGINS, // the batch is formed of all arrivals so far
 } tperf_serve_event;
@@ -53,7 +55,7 @@ typedef struct tperf_fleet {
     const tperf_serve_options *options;
     tperf_requests *requests;
     tperf_served *served;
-    tperf_front_end *front;              // of a closed loop
+    tperf_front_ends fronts;
     tperf_lane *lanes;                   // [n_lanes], the prefill pool's first
     tperf_unit *units;                   // [n_units]
     int32_t *unit_of;                    // [n_lanes]
@@ -98,9 +100,13 @@ int32_t tperf_least_loaded(const tperf_fleet *fleet, int32_t first, int32_t last
 
 // --- traffic.c, for the files beside it ---
 
-// Pushes the next request's arrival as an event, if one is left: its own arrival time, or `release` in a closed loop,
-// plus the front end's delay.
+// Pushes the next request's coming as an event, if one is left: at its own arrival time, or at `release` in a closed
+// loop.
 tperf_status tperf_fleet_call_next(tperf_fleet *fleet, int64_t release, tperf_error *error);
+// A request comes to a front end.
+tperf_status tperf_fleet_come(tperf_fleet *fleet, size_t request, tperf_error *error);
+// A front end's turn ends: its requests arrive, as soon as their prompts are read.
+tperf_status tperf_fleet_turn(tperf_fleet *fleet, size_t front, tperf_error *error);
 // A request arrives: it is rejected, or waits in a lane.
 tperf_status tperf_fleet_arrive(tperf_fleet *fleet, size_t request, tperf_error *error);
 tperf_status tperf_fleet_enqueue(tperf_fleet *fleet, size_t request, int32_t lane,

@@ -132,8 +132,14 @@ static tperf_status check(const tperf_serve_options *o, const tperf_requests *r,
     if (o->concurrency < 0 || o->think < 0)
         return tperf_error_set(error, TPERF_INVALID,
                                "'concurrency' and 'think' must not be negative");
+    if (!(o->front_end >= 0 && o->front_end < 0x1p62))
+        return tperf_error_set(error, TPERF_INVALID, "'front_end' is out of range");
     if (!(o->front_end_per_token >= 0 && o->front_end_per_token < 1e12))
         return tperf_error_set(error, TPERF_INVALID, "'front_end_token' is out of range");
+    enum { MOST_FRONT_ENDS = 1 << 10 };
+    if (o->front_ends < 0 || o->front_ends > MOST_FRONT_ENDS)
+        return tperf_error_set(error, TPERF_INVALID, "'front_ends' must be at most %d",
+                               MOST_FRONT_ENDS);
     return check_requests(o, r, error);
 }
 
@@ -251,12 +257,10 @@ static tperf_status run_apart(const tperf_serve_options *o, tperf_requests *r, t
 }
 
 static tperf_status run_together(const tperf_serve_options *o, tperf_requests *r,
-                                 tperf_front_end *front, tperf_served *served, const int32_t *order,
-                                 tperf_error *error) {
+                                 tperf_served *served, const int32_t *order, tperf_error *error) {
     tperf_fleet fleet;
     const tperf_serving run = {o, r, served, order};
     TPERF_TRY(tperf_fleet_init(&fleet, &run, o->pool.replicas, error));
-    fleet.front = front;
     tperf_status status = tperf_fleet_run(&fleet, 0, 1, &served->totals, error);
     tperf_fleet_release(&fleet);
     return status;
@@ -289,22 +293,6 @@ void tperf_served_release(tperf_served *served) {
     *served = (tperf_served){0};
 }
 
-// Adds the front end's delays to the arrivals of an open loop, which stay in their order.
-static tperf_status hold_up(tperf_front_end *front, tperf_requests *r, const int32_t *order,
-                            tperf_error *error) {
-    for (size_t i = 0; i < r->n && front->held; i++) {
-        size_t request = order ? (size_t)order[i] : i;
-        TPERF_TRY(tperf_front_end_take(front, i, r, request, error));
-    }
-    return TPERF_OK;
-}
-
-// Sets arrivals back to when the front end got the requests.
-static void let_go(const tperf_front_end *front, tperf_requests *r) {
-    for (size_t i = 0; i < r->n && front->held; i++)
-        r->arrival[i] -= front->held[i];
-}
-
 // The run begins when the front end gets the first request, not when it passes it on.
 static void begin(const tperf_requests *r, tperf_served *served) {
     tperf_serve_totals *totals = &served->totals;
@@ -320,18 +308,15 @@ static bool are_apart(const tperf_serve_options *o) {
 }
 
 static tperf_status run(const tperf_serve_options *options, tperf_requests *requests,
-                        tperf_front_end *front, tperf_pool *pool, tperf_served *served,
-                        tperf_error *error) {
+                        tperf_pool *pool, tperf_served *served, tperf_error *error) {
     int32_t *order = NULL;
     bool open = options->concurrency == 0;
     tperf_status status = open ? sort_arrivals(requests, options->heap, &order, error) : TPERF_OK;
-    if (status == TPERF_OK && open) status = hold_up(front, requests, order, error);
     if (status == TPERF_OK) status = reserve(options, requests->n, served, error);
     if (status == TPERF_OK)
         status = are_apart(options) ? run_apart(options, requests, pool, served, order, error)
-                                    : run_together(options, requests, front, served, order, error);
+                                    : run_together(options, requests, served, order, error);
     tperf_heap_free(order);
-    if (open || status == TPERF_OK) let_go(front, requests);
     if (status == TPERF_OK) begin(requests, served);
     return status;
 }
@@ -340,10 +325,7 @@ tperf_status tperf_serve_run(const tperf_serve_options *options, tperf_requests 
                              tperf_pool *pool, tperf_served *served, tperf_error *error) {
     *served = (tperf_served){0};
     TPERF_TRY(check(options, requests, error));
-    tperf_front_end front;
-    TPERF_TRY(tperf_front_end_init(&front, options, requests->n, error));
-    tperf_status status = run(options, requests, &front, pool, served, error);
-    tperf_front_end_release(&front);
+    tperf_status status = run(options, requests, pool, served, error);
     if (status != TPERF_OK) tperf_served_release(served);
     return status;
 }

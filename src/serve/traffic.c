@@ -10,12 +10,10 @@ void tperf_fleet_advance(tperf_fleet *fleet, int64_t now) {
 tperf_status tperf_fleet_call_next(tperf_fleet *fleet, int64_t release, tperf_error *error) {
     if (fleet->next >= fleet->requests->n) return TPERF_OK;
     size_t request = fleet->order ? (size_t)fleet->order[fleet->next] : fleet->next;
-    if (fleet->options->concurrency > 0) {
-        fleet->requests->arrival[request] = release;
-        TPERF_TRY(tperf_front_end_take(fleet->front, fleet->next, fleet->requests, request, error));
-    }
+    if (fleet->options->concurrency > 0) fleet->requests->arrival[request] = release;
     fleet->next += fleet->stride;
-    return tperf_event_push(&fleet->events, fleet->requests->arrival[request], TPERF_ARRIVES,
+    tperf_serve_event kind = fleet->fronts.n > 0 ? TPERF_COMES : TPERF_ARRIVES;
+    return tperf_event_push(&fleet->events, fleet->requests->arrival[request], kind,
                             (int64_t)request, NULL, error);
 }
 
@@ -92,10 +90,44 @@ static tperf_status accept(tperf_fleet *fleet, size_t request, tperf_error *erro
     return tperf_fleet_enqueue(fleet, request, number, error);
 }
 
-tperf_status tperf_fleet_arrive(tperf_fleet *fleet, size_t request, tperf_error *error) {
-    if (fleet->options->concurrency == 0) TPERF_TRY(tperf_fleet_call_next(fleet, 0, error));
+// In an open loop the next request comes whenever it will.
+static tperf_status call_after(tperf_fleet *fleet, tperf_error *error) {
+    return fleet->options->concurrency == 0 ? tperf_fleet_call_next(fleet, 0, error) : TPERF_OK;
+}
+
+static tperf_status admit(tperf_fleet *fleet, size_t request, tperf_error *error) {
     fleet->arrived++;
     return all_fit(fleet, request) ? accept(fleet, request, error) : reject(fleet, request, error);
+}
+
+tperf_status tperf_fleet_arrive(tperf_fleet *fleet, size_t request, tperf_error *error) {
+    if (fleet->fronts.n == 0) TPERF_TRY(call_after(fleet, error));
+    fleet->requests->arrival[request] = fleet->now; // later than at the front end
+    return admit(fleet, request, error);
+}
+
+tperf_status tperf_fleet_come(tperf_fleet *fleet, size_t request, tperf_error *error) {
+    TPERF_TRY(call_after(fleet, error));
+    size_t number = tperf_front_ends_add(&fleet->fronts, (int32_t)request, fleet->now);
+    tperf_front_end *front = &fleet->fronts.each[number];
+    if (front->called) return TPERF_OK;
+    front->called = true; // the turn begins when all that come in this instant are there
+    return tperf_event_push(&fleet->events, fleet->now, TPERF_TURN_ENDS, (int64_t)number, NULL,
+                            error);
+}
+
+tperf_status tperf_fleet_turn(tperf_fleet *fleet, size_t number, tperf_error *error) {
+    tperf_front_ends *fronts = &fleet->fronts;
+    tperf_front_end *front = &fronts->each[number];
+    for (int32_t i = 0; (i = tperf_front_end_pass(fronts, number)) != TPERF_NO_REQUEST;) {
+        int64_t ready = fronts->read[i] > fleet->now ? fronts->read[i] : fleet->now;
+        TPERF_TRY(tperf_event_push(&fleet->events, ready, TPERF_ARRIVES, i, NULL, error));
+    }
+    front->called = front->waiting.first != TPERF_NO_REQUEST;
+    if (!front->called) return TPERF_OK;
+    int64_t end = 0;
+    TPERF_TRY(tperf_front_end_turn(fronts, number, fleet->requests, fleet->now, &end, error));
+    return tperf_event_push(&fleet->events, end, TPERF_TURN_ENDS, (int64_t)number, NULL, error);
 }
 
 // The prompt is computed: sends its KV cache to the lane that is least loaded on arrival.

@@ -137,8 +137,8 @@ local ENGINE <const> = {
     more = "They take its profile's `compile`." },
   { name = "host", of = SERVE, group = "engine", check = engines.host_checker,
     doc = "host times: front_end, front_end_token, step, request, token",
-    more = "In seconds: for each request outside of the engine, for each token of its prompt there, for each step, for "
-      .. "each request and each token in a step (the engine's; 0 for fields left out).",
+    more = "In seconds: for each request in the front end's event loop, for each token of its prompt in the tokenizer, "
+      .. "for each step, for each request and each token in a step (the engine's; 0 for fields left out).",
     option = { value = "NAME=TIME,...", kind = "string" } },
   { name = "step_time", of = SERVE, group = "engine", check = step_time,
     doc = "or: fixed, per_token, per_context_token, per_prefill_pair",
@@ -166,6 +166,9 @@ local ENGINE <const> = {
     doc = "with step_time: groups of layers that share the blocks beside the first",
     more = "{ whole =, windowed =, window_blocks =, states =, apart = blocks of the windowed ones' own pool (SGLang), "
       .. "window = tokens that the first group sees }", option = false },
+  { name = "front_ends", within = "engine", group = "engine", check = integer(1, 1024),
+    doc = "processes of a replica that speak HTTP (default: vLLM's, one a rank; else 1)",
+    more = "vLLM's --api-server-count, SGLang's --tokenizer-worker-num. Requests go to them in turn." },
   { name = "long_prefill_token_threshold", within = "engine", group = "engine", check = integer(0, MOST, 0),
     doc = "most tokens of a prompt per step (default: no limit)" },
   { name = "max_cudagraph_capture_size", within = "engine", group = "engine", check = integer(0, MOST),

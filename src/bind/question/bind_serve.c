@@ -22,6 +22,7 @@
     SECONDS(FIELD, think, TPERF_REQUIRED, TPERF_ANY)                                               \
     SECONDS(FIELD, front_end, TPERF_REQUIRED, TPERF_BELOW(1e6))                                    \
     SECONDS(FIELD, front_end_token, TPERF_REQUIRED, TPERF_BELOW(1))                                \
+    FIELD(INT32, front_ends, "front_ends", NULL, 1, 1, 1024, "")                                   \
     SECONDS(FIELD, ttft, INFINITY, INFINITY)                                                       \
     SECONDS(FIELD, tpot, INFINITY, INFINITY)                                                       \
     SECONDS(FIELD, e2e, INFINITY, INFINITY)                                                        \
@@ -117,10 +118,12 @@ static void scale_pool(lua_State *L, int index, uint64_t seed, double ticks_per_
 static void set_options(const settings *s, const tperf_serve_box *box, int64_t think,
                         tperf_serve_options *options) {
     *options = (tperf_serve_options){
+        .front_end = s->front_end * box->ticks_per_second,
         .front_end_per_token = s->front_end_token * box->ticks_per_second,
+        .front_ends = s->front_ends,
         .routing = (tperf_route_policy)s->routing,
         .concurrency = s->concurrency,
-        .think = think + (int64_t)box->front_end,
+        .think = think,
         .keep_requests = s->keep >= KEEP_REQUESTS,
         .keep_steps = s->keep >= KEEP_STEPS,
         .heap = &box->heap,
@@ -138,8 +141,8 @@ static double ticks_per_second(const settings *s, const tperf_step_line *step,
     const double nano = 1e9;
     bool whole = !drawn && is_whole(s->think) && is_whole(step->fixed) &&
                  is_whole(step->per_token) && is_whole(step->per_context_token) &&
-                 is_whole(step->per_prefill_pair) && s->front_end_token == 0 && s->transfer == 0 &&
-                 s->transfer_token == 0;
+                 is_whole(step->per_prefill_pair) && s->front_end_token == 0 &&
+                 is_whole(s->front_end) && s->transfer == 0 && s->transfer_token == 0;
     for (size_t i = 0; whole && box->seconds && i < box->requests.n; i++)
         whole = is_whole(box->seconds[i]);
     return whole ? 1 : nano;
@@ -160,7 +163,6 @@ static void read_all_requests(lua_State *L, const settings *s, const tperf_step_
     else
         tperf_serve_read_requests(L, REQUESTS, !drawn_arrivals && s->concurrency == 0, box);
     box->ticks_per_second = ticks_per_second(s, step, box, drawn_arrivals || !given);
-    box->front_end = (double)tperf_serve_ticks(L, box, s->front_end);
     if (drawn_arrivals) tperf_serve_draw_arrivals(L, LOAD, seed, box);
     for (size_t i = 0; box->seconds && i < box->requests.n; i++)
         box->requests.arrival[i] = tperf_serve_ticks(L, box, box->seconds[i]);
@@ -184,12 +186,6 @@ static void set_sum(lua_State *L, const char *name, const tperf_serve_box *box,
     tperf_fields_set(L, name, tperf_tick_sum_value(sum) / box->ticks_per_second);
 }
 
-// The front end delays every request equally, so the engine runs as without it, only later: adding the delay converts
-// the engine's time to the client's.
-static void set_moment(lua_State *L, const char *name, const tperf_serve_box *box, int64_t ticks) {
-    tperf_fields_set(L, name, ((double)ticks + box->front_end) / box->ticks_per_second);
-}
-
 static void push_request(lua_State *L, const tperf_serve_box *box, size_t i) {
     const tperf_served *served = &box->served;
     const tperf_request_detail *d = &served->details[i];
@@ -203,15 +199,15 @@ static void push_request(lua_State *L, const tperf_serve_box *box, size_t i) {
     set_integer(L, "cached_tokens", d->cached_tokens);
     set_integer(L, "steps", d->steps);
     if (!finished) return;
-    set_moment(L, "first_scheduled", box, d->first_scheduled);
-    set_moment(L, "first_token", box, served->first_token[i]);
-    set_moment(L, "last_token", box, served->last_token[i]);
+    set_time(L, "first_scheduled", box, d->first_scheduled);
+    set_time(L, "first_token", box, served->first_token[i]);
+    set_time(L, "last_token", box, served->last_token[i]);
     set_time(L, "longest_gap", box, d->longest_gap);
 }
 
 static void push_step(lua_State *L, const tperf_serve_box *box, const tperf_step_record *step) {
     lua_createtable(L, 0, 13);
-    set_moment(L, "start", box, step->start);
+    set_time(L, "start", box, step->start);
     set_time(L, "duration", box, step->duration);
     set_integer(L, "replica", step->replica + 1);
     set_integer(L, "running", step->running);
@@ -251,13 +247,13 @@ static void set_margin(lua_State *L, const char *name, double ticks, double tick
 }
 
 static void set_quantiles(lua_State *L, const char *name, const tperf_serve_box *box,
-                          const tperf_quantiles *q, double more) {
+                          const tperf_quantiles *q) {
     if (isnan(q->mean)) return;
     lua_createtable(L, 0, 5);
-    tperf_fields_set(L, "mean", (q->mean + more) / box->ticks_per_second);
-    tperf_fields_set(L, "p50", (q->p50 + more) / box->ticks_per_second);
-    tperf_fields_set(L, "p90", (q->p90 + more) / box->ticks_per_second);
-    tperf_fields_set(L, "p99", (q->p99 + more) / box->ticks_per_second);
+    tperf_fields_set(L, "mean", q->mean / box->ticks_per_second);
+    tperf_fields_set(L, "p50", q->p50 / box->ticks_per_second);
+    tperf_fields_set(L, "p90", q->p90 / box->ticks_per_second);
+    tperf_fields_set(L, "p99", q->p99 / box->ticks_per_second);
     lua_createtable(L, 0, 4);
     set_margin(L, "mean", q->margin.mean, box->ticks_per_second);
     set_margin(L, "p50", q->margin.p50, box->ticks_per_second);
@@ -269,9 +265,9 @@ static void set_quantiles(lua_State *L, const char *name, const tperf_serve_box 
 
 static void set_latencies(lua_State *L, const tperf_serve_box *box, const tperf_quantiles *ttft,
                           const tperf_quantiles *tpot, const tperf_quantiles *e2e) {
-    set_quantiles(L, "ttft", box, ttft, box->front_end);
-    set_quantiles(L, "tpot", box, tpot, 0);
-    set_quantiles(L, "e2e", box, e2e, box->front_end);
+    set_quantiles(L, "ttft", box, ttft);
+    set_quantiles(L, "tpot", box, tpot);
+    set_quantiles(L, "e2e", box, e2e);
 }
 
 static void set_middle(lua_State *L, const tperf_serve_box *box, const tperf_serve_figures *f) {
@@ -311,10 +307,7 @@ static void push_answer(lua_State *L, const tperf_serve_box *box,
     set_integer(L, "step_count", t->steps);
     set_sum(L, "busy", box, t->busy);
     set_sum(L, "prefill_busy", box, t->prefill_busy);
-    if (t->finished > 0)
-        set_moment(L, "duration", box, t->end - t->first_arrival);
-    else
-        set_time(L, "duration", box, 0);
+    set_time(L, "duration", box, t->finished > 0 ? t->end - t->first_arrival : 0);
     lua_pushboolean(L, summary->saturated && options->concurrency == 0);
     lua_setfield(L, -2, "saturated");
     set_steadiness(L, box, &summary->steadiness);
@@ -365,8 +358,7 @@ static int serve(lua_State *L) {
         status = tperf_serve_run(&options, &box->requests, box->pool, &box->served, &error);
     while (tperf_bind_try_again(L, status, &tried));
     if (status != TPERF_OK) return tperf_bind_fail(L, "tperf.serve: %s", error.message);
-    tperf_objective objective = {s.ttft * scale - box->front_end, s.tpot * scale,
-                                 s.e2e * scale - box->front_end};
+    tperf_objective objective = {s.ttft * scale, s.tpot * scale, s.e2e * scale};
     tperf_serve_summary summary;
     if (tperf_serve_summarize(&box->requests, &box->served, &objective, &summary, &error) !=
         TPERF_OK)

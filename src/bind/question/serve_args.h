@@ -14,7 +14,6 @@ typedef struct tperf_serve_box {
     double *seconds; // [n] arrivals as given; NULL: not given
     tperf_served served;
     tperf_pool *pool;
-    double front_end; // ticks that a request spends outside the engine
     // 10^9, or 1 if all times are whole seconds, so that nothing is rounded.
     double ticks_per_second;
 } tperf_serve_box;

@@ -80,7 +80,9 @@ static void survive(void) {
     options[5].pool.engine.prefix_caching = true;
     options[5].pool.engine.num_blocks = 30;
     options[6].pool.engine.scheduler = &tperf_scheduler_tensorrt_llm;
+    options[6].front_end = 50;
     options[6].front_end_per_token = 3;
+    options[6].front_ends = 2;
     long failures = 0;
     int64_t preemptions = 0;
     for (int i = 0; i < OPTIONS; i++) {

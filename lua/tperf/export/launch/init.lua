@@ -161,7 +161,8 @@ local function serving(c, model, options)
   local n = { model = model, max_tokens = options.max_tokens, seq_max = options.seq_max, kv_dtype = options.kv_dtype,
     memory_utilization = options.memory_utilization, prefix_caching = options.prefix_caching,
     chunked_prefill = options.chunked_prefill, mixed_chunk = options.mixed_chunk, weight_dtype = options.weight_dtype,
-    state_dtype = STATES[options.state_dtype], pooled = options.pooled, ratio = options.swa_full_tokens_ratio }
+    state_dtype = STATES[options.state_dtype], pooled = options.pooled, ratio = options.swa_full_tokens_ratio,
+    front_ends = options.front_ends }
   for _, name in ipairs { "tp", "pp", "dp", "ep" } do n[name] = whole(c, name, 1) end
   n.max_batch = c.batch and whole(c, "batch") or nil
   n.etp = whole(c, "etp", n.tp)
@@ -184,6 +185,7 @@ local schema = {
   prefix_caching = check.boolean { default = true }, chunked_prefill = check.boolean { optional = true },
   mixed_chunk = check.boolean { optional = true }, pooled = check.boolean { optional = true },
   swa_full_tokens_ratio = check.number { above = 0, max = 1, optional = true },
+  front_ends = check.integer { min = 1, max = 1024, optional = true },
   weight_dtype = check.string { default = "bf16" },
   state_dtype = check.choice { check.names(STATES), optional = true },
 }
@@ -204,8 +206,8 @@ end
 ---  found the configuration, for what it does not
 ---  contain (optimizer, gradients, peft, pipeline_layout …); for servers max_tokens, seq_max, kv_dtype, weight_dtype,
 ---  state_dtype, memory_utilization (0.9; SGLang chooses its own), prefix_caching (true), chunked_prefill (true, except
----  for TensorRT-LLM), mixed_chunk (SGLang), pooled (false: layers with a window keep all tokens) and
----  swa_full_tokens_ratio (SGLang)
+---  for TensorRT-LLM), mixed_chunk (SGLang), pooled (false: layers with a window keep all tokens),
+---  swa_full_tokens_ratio (SGLang) and front_ends (vLLM, SGLang)
 ---@return string text
 function launch.text(configuration, stack, options)
   return (launch.written(configuration, stack, options))

@@ -133,13 +133,19 @@ local function listed(o)
   return o.requests
 end
 
-local function settings_of(o, latency, per_token)
+-- Front ends of a replica. vLLM starts one for each data-parallel rank (vllm/entrypoints/cli/serve.py).
+local function front_ends_of(first)
+  local o = first.o
+  return o.engine.front_ends or first.held and first.held.profile.engine.scheduler == "vllm" and o.ranks or 1
+end
+
+local function settings_of(o, latency, per_token, front_ends)
   local given, slo, host = o.load or {}, o.slo or {}, o.host or {}
   return {
     seed = o.seed % (1 << 53), routing = ROUTINGS[o.router], concurrency = given.concurrency or 0,
     think = given.think or 0, threads = o.threads or core.search.threads(), keep = KEEPS[o.keep] or 0,
-    front_end = host.front_end or 0, front_end_token = host.front_end_token or 0, transfer = latency,
-    transfer_token = per_token,
+    front_end = host.front_end or 0, front_end_token = host.front_end_token or 0, front_ends = front_ends,
+    transfer = latency, transfer_token = per_token,
     ttft = slo.ttft, tpot = slo.tpot, e2e = slo.e2e,
   }
 end
@@ -219,7 +225,8 @@ local function ask(given, kept)
   local latency, per_token = 0, 0
   if prefill then latency, per_token = pool.transfer(o, decode, prefill) end
   local requests, steadiness = listed(o), nil
-  local settings, listed_count = settings_of(o, latency, per_token), requests and rawlen(requests)
+  local settings, listed_count = settings_of(o, latency, per_token, front_ends_of(prefill or decode)),
+    requests and rawlen(requests)
   local function run(count)
     local r = core.serve(settings, decode.core, prefill and prefill.core, requests, load.of(o, listed_count, count))
     steadiness = complete(r, o, decode, prefill, latency, per_token)

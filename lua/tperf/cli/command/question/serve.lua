@@ -54,7 +54,7 @@ local function launch(values, d, sizes, asked)
     state_dtype = asked.state_dtype,
     memory_utilization = asked.memory_utilization,
     prefix_caching = e.prefix_caching, chunked_prefill = e.chunked_prefill, mixed_chunk = e.mixed_chunk,
-    pooled = e.pooled, swa_full_tokens_ratio = e.swa_full_tokens_ratio }))
+    pooled = e.pooled, swa_full_tokens_ratio = e.swa_full_tokens_ratio, front_ends = e.front_ends }))
 end
 
 local function search(values, asked)

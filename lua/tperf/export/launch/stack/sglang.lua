@@ -19,6 +19,7 @@ return function(n, w)
   if n.max_batch then w.put("--max-running-requests", n.max_batch * n.dp) end
   if n.max_tokens and n.chunked_prefill ~= false then w.put("--chunked-prefill-size", n.max_tokens * n.dp) end
   if n.chunked_prefill == false then w.put("--chunked-prefill-size", -1) end
+  if n.front_ends then w.put("--tokenizer-worker-num", n.front_ends) end
   if n.mixed_chunk then w.put("--enable-mixed-chunk", true) end
   if n.pooled == false then w.put("--disable-hybrid-swa-memory", true) end
   if n.ratio then w.put("--swa-full-tokens-ratio", n.ratio) end

@@ -15,6 +15,7 @@ return function(n, w)
   elseif n.ep > 1 then
     w.put("moe_expert_parallel_size", n.ep)
   end
+  if (n.front_ends or 1) > 1 then w.cannot("front_ends", n.front_ends, "has one front end") end
   if n.max_batch then w.put("max_batch_size", n.max_batch) end
   if n.max_tokens then w.put("max_num_tokens", n.max_tokens) end
   if n.seq_max then w.put("max_seq_len", n.seq_max) end

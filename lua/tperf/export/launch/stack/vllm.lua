@@ -10,6 +10,7 @@ return function(n, w)
   w.put("--pipeline-parallel-size", n.pp)
   w.put("--data-parallel-size", n.dp)
   if n.ep > 1 then w.put("--enable-expert-parallel", true) end
+  if n.front_ends then w.put("--api-server-count", n.front_ends) end
   if n.max_batch then w.put("--max-num-seqs", n.max_batch) end
   if n.max_tokens then w.put("--max-num-batched-tokens", n.max_tokens) end
   if n.seq_max then w.put("--max-model-len", n.seq_max) end

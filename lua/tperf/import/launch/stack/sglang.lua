@@ -38,6 +38,7 @@ function sglang.read(s, context)
   local tokens, page = s:set "--max-total-tokens", s:set "--page-size"
   r.engine = { mixed_chunk = s:get "--enable-mixed-chunk" or nil, block_size = page,
     num_blocks = tokens and tokens // (page or 16), async_scheduling = not s:get "--disable-overlap-schedule",
+    front_ends = s:set "--tokenizer-worker-num",
     receive_interval = s:set "--scheduler-recv-interval", swa_full_tokens_ratio = s:set "--swa-full-tokens-ratio",
     max_cudagraph_capture_size = s:get "--disable-cuda-graph" and 0
       or s:set "--cuda-graph-max-bs-decode" or s:set "--cuda-graph-max-bs"

@@ -47,8 +47,10 @@ function vllm.read(s, context)
     context.fail("without chunked prefill --max-num-batched-tokens must reach --max-model-len %d", r.seq_max)
   end
   r.prefix_cache = s:set "--enable-prefix-caching" ~= false
+  local servers = s:set "--api-server-count" -- 0: on another node
   r.engine = { block_size = s:set "--block-size", num_blocks = s:set "--num-gpu-blocks-override",
     async_scheduling = s:set "--async-scheduling", policy = s:set "--scheduling-policy",
+    front_ends = servers ~= 0 and servers or nil,
     long_prefill_token_threshold = s:set "--long-prefill-token-threshold",
     max_cudagraph_capture_size = s:get "--enforce-eager" and 0 or s:set "--max-cudagraph-capture-size"
       or common.largest(s:set "--cudagraph-capture-sizes") }
