@@ -1,5 +1,6 @@
 -- Serving of groups with a sequence of their own: those with a rate against the same layers written out by hand, those
 -- that encode something once against models that have nothing else.
+local cases = require "cases"
 local tperf = require "tperf"
 local op = tperf.op
 
@@ -33,11 +34,22 @@ local function infer(model, o)
   return tperf.infer(q)
 end
 
+local PLAIN <const> = { name = "plain", compute = 1, attention = 1, memory = 1, comm = 1, host = 0, overlap = 0,
+  engine = { release = "0", scheduler = "vllm" } } -- an engine that adds nothing to its kernels
+
+local function serve(model, o)
+  local list = {}
+  for i = 1, o.batch or 1 do list[i] = { arrival = 0, prompt = o.prompt or 64, output = o.output or 65 } end
+  return tperf.serve { model = model, system = "h100-sxm", requests = list, host = {}, software = PLAIN,
+    sampling = "none", tp = o.tp, engine = o.engine }
+end
+
 -- The same layer with a quarter as many tokens, by hand.
 local RATE <const> = 1 / 4
+local rows_by_hand -- that have a token of theirs in a step; nil: a quarter of the batch
 local by_hand = tperf.block("by hand", function(_, p)
   local decodes = p.mode == "decode"
-  local sequences = decodes and math.max(p.micro_batch // 4, 1) or p.micro_batch
+  local sequences = decodes and (rows_by_hand or math.max(p.micro_batch // 4, 1)) or p.micro_batch
   local seq = decodes and 1 or p.seq // 4
   local rows, heads = sequences * seq, HEADS // p.tp
   local ops = {
@@ -46,11 +58,11 @@ local by_hand = tperf.block("by hand", function(_, p)
       causal = true },
     p:row { name = "out", n_in = HIDDEN, n_out = HIDDEN, rows = rows }, mlp_of(p, "mlp", rows),
   }
-  return decodes and op.times(p.micro_batch / 4 / sequences, ops) or ops
+  return decodes and not rows_by_hand and op.times(p.micro_batch / 4 / sequences, ops) or ops
 end)
 
 describe("a group's rate", function()
-  for _, o in ipairs { { batch = 1 }, { batch = 2 }, { batch = 8 }, { batch = 8, tp = 2 }, { batch = 6 } } do
+  for _, o in ipairs { { batch = 1 }, { batch = 2 }, { batch = 8 }, { batch = 8, tp = 2 } } do
     it(("serves as the layers written out, %d requests, tp %d"):format(o.batch, o.tp or 1), function()
       local a = infer(model_of { { count = 2, key = "a", blocks = { plain } },
         { count = 4, key = "b", rate = RATE, blocks = { plain } } }, o)
@@ -59,6 +71,43 @@ describe("a group's rate", function()
       assert.near(1, a.ttft / b.ttft, 1e-9)
       assert.near(1, a.tpot / b.tpot, 1e-9)
       assert.near(1, a.memory.cache / b.memory.cache, 1e-3)
+    end)
+  end
+
+  -- 7 requests have 1.75 tokens a step: in a quarter of the steps one, else two.
+  it("takes the mean of steps whose sequences differ in number", function()
+    local function groups(block, rate)
+      return { { count = 2, key = "a", blocks = { plain } }, { count = 4, key = "b", rate = rate, blocks = { block } } }
+    end
+    local tpot = {}
+    for rows = 1, 2 do
+      rows_by_hand = rows
+      tpot[rows] = infer(model_of(groups(by_hand)), { batch = 7 }).tpot
+    end
+    rows_by_hand = nil
+    assert.near(0.25 * tpot[1] + 0.75 * tpot[2], infer(model_of(groups(plain, RATE)), { batch = 7 }).tpot, 1e-12)
+  end)
+
+  it("keeps weights and gradients once", function()
+    local function weights(batch)
+      return infer(model_of { { count = 4, key = "b", rate = RATE, blocks = { plain } } }, { batch = batch })
+        .memory.weights
+    end
+    assert.equal(weights(4), weights(7))
+  end)
+
+  -- Static batches: all prompts in the first step, then all decode together, as tperf.infer has it.
+  for i = 1, cases(1, 2) do
+    local rate = ({ 1 / 4.5, 2 })[i]
+    it(("is served by the simulator, %g"):format(rate), function()
+      local model = model_of { { count = 2, key = "a", blocks = { plain } },
+        { count = 4, key = "b", rate = rate, blocks = { plain } } }
+      local own = infer(model, { prompt = 64, generate = 65, batch = 7, prefill_batch = 7 })
+      local all = serve(model, { batch = 7 })
+      assert.near(1, all.tpot.mean / own.tpot, 6e-3) -- tables are of 4 and 8 sequences
+      assert.near(1, all.ttft.mean / own.ttft, 0.03)
+      local each = 4096 * (2 + 4 * rate) -- keys and values of 8 heads of 128 features, in 16 bits
+      assert.near(1, all.cache_tokens * each / all.memory.cache, 1e-3)
     end)
   end
 
@@ -109,12 +158,15 @@ describe("a group with a sequence of its own", function()
       p:attention { heads = HEADS, head_dim = HEAD, keys = FRAMES, causal = false },
       p:row { name = "out", n_in = HIDDEN, n_out = HIDDEN } }
   end)
+  local made = {} -- models, whose tables of steps are remembered
   local function whisper(encoders)
+    if made[encoders] then return made[encoders] end
     local groups = { { count = 4, key = "decoder", blocks = { plain, cross } } }
     if encoders > 0 then
       table.insert(groups, 1, { count = encoders, key = "encoder", seq = FRAMES, blocks = { plain } })
     end
-    return model_of(groups)
+    made[encoders] = model_of(groups)
+    return made[encoders]
   end
 
   it("encodes once, with the prompt, and keeps nothing for decoding", function()
@@ -138,9 +190,28 @@ describe("a group with a sequence of its own", function()
     assert.near(each * (1000 - 10), long.memory.cache - short.memory.cache, each * 16)
   end)
 
-  it("is refused by the serving simulator, which prices steps by tokens", function()
-    assert.error_matches(function()
-      tperf.serve { model = whisper(4), system = "h100-sxm", load = { rate = 1 }, prompt = 10, output = 10 }
-    end, "stacks of layers with sequences of their own")
+  it("encodes in the simulator's step that begins a prompt, and adds nothing to others", function()
+    for _, n in ipairs { 1, 8 } do
+      local none, four = serve(whisper(0), { batch = n }), serve(whisper(4), { batch = n })
+      local function ttft(encoders)
+        return infer(whisper(encoders), { prompt = 64, generate = 65, batch = n, prefill_batch = n }).ttft
+      end
+      assert.near(1, (four.ttft.mean - none.ttft.mean) / (ttft(4) - ttft(0)), 1e-3)
+      assert.equal(none.tpot.mean, four.tpot.mean)
+    end
+  end)
+
+  it("encodes once for a prompt that is read in chunks", function()
+    local engine = { max_num_batched_tokens = 256 }
+    local function ttft(encoders)
+      return serve(whisper(encoders), { prompt = 800, output = 2, engine = engine }).ttft.mean
+    end
+    local alone = serve(whisper(4), {}).ttft.mean - serve(whisper(0), {}).ttft.mean
+    assert.near(1, (ttft(4) - ttft(0)) / alone, 1e-3)
+  end)
+
+  it("is refused beside a prefix cache, whose tokens say nothing of what is encoded", function()
+    assert.error_matches(function() serve(whisper(4), { engine = { prefix_caching = true } }) end,
+      "'engine.prefix_caching' finds equal tokens")
   end)
 end)

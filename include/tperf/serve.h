@@ -270,7 +270,9 @@ typedef struct tperf_step_table {
     int32_t n_graphs;
     tperf_line decode_tokens, prefill_tokens; // seconds by tokens, as if all were of one kind
     tperf_line rows;                          // the final norm and head, by rows
-    tperf_step_grid decode, decode_window;    // attention, by decodes and mean keys
+    tperf_line
+        encoders; // what reads no prompt but runs when one begins, by such prompts; n = 0: none
+    tperf_step_grid decode, decode_window; // attention, by decodes and mean keys
     // By a prefill's tokens and those before: alone; among others.
     tperf_step_grid chunk, chunk_among;
     tperf_whole_caches whole;

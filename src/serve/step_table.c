@@ -92,6 +92,16 @@ static double attention_time(const tperf_step_table *t, const tperf_step_work *w
     return together ? fmax(longest, decodes + sum) : decodes + fmax(longest, sum);
 }
 
+// Encoders beside the prompts run once for each, in the step with its first tokens.
+static double encoders_time(const tperf_step_table *t, const tperf_step_work *work,
+                            const tperf_prefill_chunk *chunks) {
+    if (t->encoders.n == 0) return 0;
+    int32_t begun = 0;
+    for (int32_t i = 0; i < work->prefills; i++)
+        begun += chunks[i].before == 0;
+    return begun > 0 ? line_at(&t->encoders, begun) : 0;
+}
+
 // A step is no faster than its launches, except under a graph.
 static double launch_time(const tperf_step_table *t, const tperf_step_work *work) {
     double most = t->n_graphs > 0 ? t->graphs[t->n_graphs - 1] : 0;
@@ -121,8 +131,9 @@ static parts parts_of(const tperf_step_table *t, const tperf_step_work *work,
     double rows = (double)(work->decode_tokens + work->prefills);
     double tokens = (double)(work->decode_tokens + work->prefill_tokens);
     double layers = tokens_time(t, work) + attention_time(t, work, chunks);
+    double encoders = encoders_time(t, work, chunks);
     return (parts){
-        .layers = fmax(layers, launch_time(t, work)),
+        .layers = encoders + fmax(layers, launch_time(t, work)),
         .rows = line_at(&t->rows, rows) + drafting_time(t, work, layers),
         .host = t->host_step + t->host_request * (double)(work->decodes + work->prefills) +
                 t->host_token * tokens,

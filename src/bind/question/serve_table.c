@@ -51,6 +51,12 @@ static tperf_line read_line(lua_State *L, int index, const char *name) {
     return line;
 }
 
+// Empty if the field is absent, as most models have no encoder.
+static tperf_line read_optional_line(lua_State *L, int index, const char *name) {
+    if (tperf_bind_raw_field(L, index, name) == LUA_TNIL) return (tperf_line){0};
+    return read_line(L, index, name);
+}
+
 // Empty if the field is absent: a model may have no attention.
 static tperf_step_grid read_grid(lua_State *L, int index, const char *name) {
     tperf_step_grid grid = {0};
@@ -88,6 +94,7 @@ void tperf_serve_read_table(lua_State *L, int index, double ticks_per_second,
     table->decode_tokens = read_line(L, index, "decode_tokens");
     table->prefill_tokens = read_line(L, index, "prefill_tokens");
     table->rows = read_line(L, index, "rows");
+    table->encoders = read_optional_line(L, index, "encoders");
     table->decode = read_grid(L, index, "decode");
     table->decode_window = read_grid(L, index, "decode_window");
     table->chunk = read_grid(L, index, "chunk");

@@ -121,39 +121,42 @@ function calls.padded(p, seq)
   return (seq + shards - 1) // shards * shards
 end
 
--- The share of a group with a sequence of its own in serving, and how often its ops run; nil: they do not. A group with
--- `seq` encodes something, once, when the prompt is read. One with a `rate` has so many tokens for each of the model's:
--- in a step of decoding, on average, that many of the batch's sequences have one; from 1 on, one step after the other.
+-- A share in which some fields differ; what is written goes to the share itself.
+local function changed(p, own)
+  return setmetatable(own, {
+    __index = function(_, field) return p[field] end,
+    __newindex = function(_, field, value) p[field] = value end,
+  })
+end
+
+-- The shares of a group with a sequence of its own in serving, { share, how often it runs } each; none: it does not. A
+-- group with `seq` encodes something, once, when the prompt is read. One with a `rate` has so many tokens for each of
+-- the model's. In a step of decoding, on average, that many of the batch's sequences have one: with 1.75 of them, one
+-- step in four has 1 and three have 2. From 1 on, each has several, one step after the other.
 local function paced(p)
   local group = p.group
   local rate, seq = group and group.rate, group and group.seq
-  if p.mode == "train" or not seq then return p, 1 end
-  if p.mode == "decode" and not rate then return nil, 0 end
-  local own, times = { seq = rate and math.max(math.floor(rate * p.seq), 1) or seq }, 1
-  if p.mode == "decode" then
-    local rows = rate * p.micro_batch
-    own.seq, own.micro_batch = p.seq, rate < 1 and math.max(math.floor(rows), 1) or p.micro_batch
-    times = rows / own.micro_batch
+  if p.mode == "train" or not seq then return { { p, 1 } } end
+  local context = rate and math.floor(rate * p.context) or 0
+  if p.mode ~= "decode" then
+    seq = rate and math.max(math.floor(rate * p.seq), 1) or seq
+    if group.padded then seq = calls.padded(p, seq) end
+    return { { changed(p, { seq = seq, tokens = seq * p.micro_batch, context = context }), 1 } }
   end
-  if group.padded and p.mode ~= "decode" then own.seq = calls.padded(p, own.seq) end
-  own.tokens = own.seq * (own.micro_batch or p.micro_batch)
-  return setmetatable(own, {
-    __index = function(_, field)
-      if field == "context" then return rate and math.floor(rate * p.context) or 0 end
-      return p[field]
-    end,
-    __newindex = function(_, field, value) p[field] = value end,
-  }), times
+  if not rate then return {} end
+  local function rows(n, times)
+    return { changed(p, { micro_batch = n, tokens = n * p.seq, context = context }), times }
+  end
+  local mean = rate * p.micro_batch
+  local least = math.floor(mean + 1e-9) -- a third of 3
+  if rate >= 1 then return { rows(p.micro_batch, rate) } end
+  if least < 1 then return { rows(1, mean) } end
+  if mean - least < 1e-9 then return { rows(least, 1) } end
+  return { rows(least, 1 - (mean - least)), rows(least + 1, mean - least) }
 end
 
---- The ops of a block for a share, checked.
----@param one table  a block
----@param m table
----@param p table
----@return table[] ops  with the block's `name`
-function calls.block(one, m, given)
-  local p, times = paced(given)
-  if not p then return { name = one.name } end
+-- The ops of a block for the share of its group, checked.
+local function called(one, m, p)
   local seen, reads = watched(p, one.of_script)
   local ops = unless_failed(one, p, pcall(one.build, m, seen))
   if p.notes then p.notes[#p.notes + 1] = { block = one.name, of_script = one.of_script, reads = reads, ops = ops } end
@@ -162,8 +165,27 @@ function calls.block(one, m, given)
     check_trains(one.name, ops[i], p)
     ops[i] = as_run(ops[i], p)
   end
-  for i = 1, times ~= 1 and #ops or 0 do ops[i] = ops[i]:copy():occur(times) end
   return ops
+end
+
+--- The ops of a block for a share, checked.
+---@param one table  a block
+---@param m table
+---@param p table
+---@return table[] ops  with the block's `name`
+function calls.block(one, m, p)
+  local list = { name = one.name }
+  for i, paces in ipairs(paced(p)) do
+    local share, times = table.unpack(paces)
+    local ops = called(one, m, share)
+    if times == 1 and i == 1 then return ops end
+    for k = 1, #ops do
+      -- the first one's weights and cache are those of all
+      local copy = i == 1 and ops[k]:copy() or ops[k]:lent():keep {}
+      list[#list + 1] = copy:occur(times)
+    end
+  end
+  return list
 end
 
 return calls

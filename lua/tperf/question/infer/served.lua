@@ -13,7 +13,7 @@ local function check_model(what, m, o, set)
   if not set.layers_from_description then
     refusal.raise("%s: rules '%s' know GPT-3's layer in training alone; use \"default\"", what, set.name)
   end
-  if #stated.sequences(m) > 1 and not (m.architecture and what:find "infer") then
+  if not m.architecture and #stated.sequences(m) > 1 then
     refusal.raise("%s: model '%s' has stacks of layers with sequences of their own, which are not served", what, m.name)
   end
   local encoder = rawget(m, "encoder")

@@ -236,6 +236,19 @@ local function check_asked(engine)
   end
 end
 
+-- What an encoder read belongs to one request, whatever tokens others' prompts share with its own.
+local function settle_encoders(p, engine)
+  for _, kind in ipairs(p.plan.layout.kinds) do
+    if kind.seq and not kind.rate then
+      if engine.prefix_caching then
+        refusal.raise("%s: 'engine.prefix_caching' finds equal tokens, and model '%s' has layers that encode something "
+          .. "else for each request: leave it out", WHAT, p.model.name)
+      end
+      engine.prefix_caching = false
+    end
+  end
+end
+
 --- Sets what an engine's cache holds: the most requests that run at once (seats), block_size, the bytes of a block and
 --- of states beside blocks, num_blocks (vLLM's num_gpu_blocks) if it is not given, and its groups of layers, or nil.
 --- Without groups, layers with a window count as if they kept all tokens.
@@ -243,6 +256,7 @@ end
 function memory.settle(m, p, o)
   local engine = o.engine
   check_asked(engine)
+  settle_encoders(p, engine)
   local groups = groups_of(m, p, o)
   engine.groups, engine.seats, engine.states_bytes = groups, engine.max_num_seqs, 0
   if not groups then engine.seats, engine.states_bytes = seats_of(m, p, o) end

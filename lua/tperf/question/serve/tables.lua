@@ -97,9 +97,28 @@ end
 
 local BENDS <const>, LOOKED <const> = 64, 1 << 13 -- the most that an axis takes, of as many keys
 
--- The numbers of keys at which the counts of a script's blocks bend; nil: too many to follow.
-local function bends_of(step)
-  local list = contexts.of(1, LOOKED, step)
+local DENOMINATOR <const> = 64 -- the largest of a rate
+
+-- Tokens after which every layer has a whole number of its own; 1 if its tokens are the model's, or come at no ratio of
+-- small numbers.
+local function stride_of(kinds)
+  for stride = 1, DENOMINATOR do
+    local all = true
+    for _, kind in ipairs(kinds) do
+      local own = stride * (kind.rate or 1)
+      all = all and math.abs(own - math.floor(own + 0.5)) < 1e-9
+    end
+    if all then return stride end
+  end
+  return 1
+end
+
+-- The numbers of keys at which the counts of a script's blocks bend; nil: too many to follow. Where layers have fewer
+-- tokens of their own, they have one more after every stride.
+local function bends_of(step, stride)
+  local function keys(i) return (i - 1) * stride + 1 end
+  local list = contexts.of(1, LOOKED // stride, function(i) return step(keys(i)) end)
+  for i = 1, #list do list[i] = keys(list[i]) end
   return #list <= BENDS and list or nil
 end
 
@@ -107,7 +126,7 @@ end
 local function pricer(p, o, fast)
   local laid, shards, variants = p.plan.layout, ranks.shards(o, p), {}
   local on = core.platform(p.system, p.rules, p.software, true)
-  local self = { kinds = laid.kinds, layers = {}, shards = shards }
+  local self = { kinds = laid.kinds, layers = {}, shards = shards, stride = stride_of(laid.kinds) }
   for _, run in ipairs(laid.runs) do self.layers[run[1]] = (self.layers[run[1]] or 0) + run[2] end
   local steps = {} -- by batch, of a script's blocks
   local function step(batch, context)
@@ -131,17 +150,20 @@ local function pricer(p, o, fast)
   end
   if laid.steps then
     self.varying = varying_ops(#laid.kinds, function(n) return step(1, n) end, on, fast)
-    self.bends = bends_of(function(keys) return step(1, keys - 1) end)
+    self.bends = bends_of(function(keys) return step(1, keys - 1) end, self.stride)
   end
   return self
 end
 
+-- Whether a kind of layer encodes something of its own length, once, when a prompt begins.
+local function encodes(kind) return kind.seq and not kind.rate end
+
 -- Number of kernels of all layers, which the host launches one by one if no CUDA graph holds them.
 local function all_launches(price)
   local laid_out, sum = price.workload("prefill", 1, 1024, 0), 0
-  for kind = 1, #price.kinds do
+  for kind, group in ipairs(price.kinds) do
     local _, _, launches = price.section(laid_out, kind)
-    sum = sum + (price.layers[kind] or 0) * launches
+    if not encodes(group) then sum = sum + (price.layers[kind] or 0) * launches end
   end
   return sum
 end
@@ -152,7 +174,26 @@ local function tokens_line(price, mode, axis)
   for i, n in ipairs(axis) do
     local laid_out = mode == "decode" and price.workload(mode, n, 1, 0) or price.workload(mode, 1, n, 0)
     local sum = price.section(laid_out, #price.kinds + 1)
-    for kind = 1, #price.kinds do sum = sum + (price.layers[kind] or 0) * price.section(laid_out, kind) end
+    for kind, group in ipairs(price.kinds) do
+      if not encodes(group) then sum = sum + (price.layers[kind] or 0) * price.section(laid_out, kind) end
+    end
+    line.y[i] = sum
+  end
+  return line
+end
+
+-- Seconds of the layers that encode, attention too, by the number of prompts that begin; nil: there are none.
+local function encoders_line(price, axis)
+  local line, any = { x = axis, y = {} }, false
+  for i, n in ipairs(axis) do
+    local laid_out, sum = price.workload("prefill", n, 1, 0), 0
+    for kind, group in ipairs(price.kinds) do
+      if encodes(group) then
+        local rest, attention = price.section(laid_out, kind)
+        sum, any = sum + (price.layers[kind] or 0) * (rest + attention), true
+      end
+    end
+    if not any then return nil end
     line.y[i] = sum
   end
   return line
@@ -172,7 +213,7 @@ local function attention_of(price, mode, batch, seq, context, window)
   local laid_out, sum, any = price.workload(mode, batch, seq, context, "attention"), 0, false
   for kind, group in ipairs(price.kinds) do
     local own = group.window or false
-    if window == nil or own == window then
+    if (window == nil or own == window) and not encodes(group) then
       local _, attention = price.section(laid_out, kind)
       sum, any = sum + (price.layers[kind] or 0) * attention, any or attention > 0
     end
@@ -209,7 +250,7 @@ local function layers_without_window(price)
   local laid_out, layers = price.workload("decode", 1, 1, 1024, "attention"), 0
   for kind, group in ipairs(price.kinds) do
     local _, _, _, attention = price.section(laid_out, kind)
-    if attention > 0 and not group.window then layers = layers + (price.layers[kind] or 0) end
+    if attention > 0 and not group.window and not encodes(group) then layers = layers + (price.layers[kind] or 0) end
   end
   return layers
 end
@@ -227,10 +268,13 @@ end
 
 -- The numbers of keys of the table of decodes: a script's blocks may bend where they like.
 local function keys_of(price, longest)
-  local list, seen = grid(16, longest, price.varying and not price.bends and 2 ^ 0.5 or 2), {}
-  for _, n in ipairs(list) do seen[n] = true end
+  local stride, list, seen = price.stride, {}, {}
+  for _, n in ipairs(grid(16, longest, price.varying and not price.bends and 2 ^ 0.5 or 2)) do
+    n = (n + stride - 2) // stride * stride + 1
+    if not seen[n] then list[#list + 1], seen[n] = n, true end
+  end
   for _, bend in ipairs(price.bends or {}) do
-    for n = bend, bend + 1 do -- times may leap where counts bend: an op that does nothing is not launched
+    for n = bend, bend + stride, stride do -- times may leap where counts bend: an op that does nothing is not launched
       if n > 16 and n < longest and not seen[n] then list[#list + 1], seen[n] = n, true end
     end
   end
@@ -260,6 +304,14 @@ local function add_attention(t, price, p, o, seqs, most, longest, reach)
   end)
 end
 
+-- Whether layers have other tokens than the step.
+local function has_own_sequences(kinds)
+  for _, kind in ipairs(kinds) do
+    if kind.seq then return true end
+  end
+  return false
+end
+
 local function made_of(p, o, fast, seqs, most, longest, reach)
   local price, drafts = pricer(p, o, fast), o.engine.speculation and o.engine.speculation.tokens or 0
   local axis = graphs_of(math.min(most, p.profile.engine.graph_tokens))
@@ -268,10 +320,11 @@ local function made_of(p, o, fast, seqs, most, longest, reach)
   local t = { more = { window = window_of(price.kinds), launches = all_launches(price) } }
   t.decode_tokens = tokens_line(price, "decode", axis)
   local m = p.model
-  local alike = price.shards == 1 and not (m.mla or groups.recur(m))
+  local alike = price.shards == 1 and not (m.mla or groups.recur(m) or has_own_sequences(price.kinds))
   t.prefill_tokens = alike and t.decode_tokens or tokens_line(price, "prefill", axis)
   t.rows = rows_line(price, grid(1, math.min(most, seqs * (1 + drafts)), 2 ^ 0.25),
     o.sampler == "top_p" and p.profile.engine.sampler_entry * (m.classes or m.vocab) or 0)
+  t.encoders = encoders_line(price, grid(1, seqs, 2))
   add_attention(t, price, p, o, seqs, most, longest, reach)
   return t
 end
