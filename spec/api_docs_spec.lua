@@ -130,3 +130,50 @@ describe("---@class describes the records of", function()
     holds("tperf.parameters", tperf.model "deepseek-v3":parameters(), "parameters")
   end)
 end)
+
+describe("annotations of what blocks get", function()
+  local meta = program.slurp "meta/tperf.lua"
+
+  -- The fields of a class, sorted.
+  local function fields_of(class)
+    local list, from = {}, select(2, meta:find("---@class " .. class .. "\n", 1, true))
+    assert.truthy(from, class)
+    for name in meta:sub(from):match "^(.-)\n\n":gmatch "%-%-%-@field ([%w_]+)" do list[#list + 1] = name end
+    table.sort(list)
+    return table.concat(list, ", ")
+  end
+
+  -- A message with all fields that a cut has.
+  local function message_of(cut)
+    local block = tperf.block("b", function(_, p) return { p[cut](p, { nonsense = 1 }) } end)
+    local model = tperf.model("llama-3.1-8b"):with {
+      architecture = tperf.architecture { name = "a", layer = { block } } }
+    local ok, message = pcall(tperf.layer, { model = model, system = "h100-sxm", strategy = "tensor" })
+    assert.is_false(ok)
+    return message
+  end
+
+  it("have the fields that cuts have", function()
+    local cuts = { column = "product", row = "product", replicated = "product", head = "product", norm = "norm",
+      router = "router", embedding = "embedding", cross_entropy = "cross_entropy", scan = "scan",
+      inner_bias = "inner_bias", outer_bias = "outer_bias" }
+    local share = ", " .. fields_of "tperf.share" .. ","
+    for cut, class in pairs(cuts) do
+      assert.equal(message_of(cut):match "it has (.*)$", fields_of("tperf.cut." .. class))
+      assert.truthy(share:find(", " .. cut .. ",", 1, true), cut)
+    end
+    assert.truthy(share:find(", attention,", 1, true))
+  end)
+
+  it("have the fields of groups that tperf reads", function()
+    for name in fields_of "tperf.group":gmatch "[%w_]+" do
+      if name ~= "key" and name ~= "blocks" then
+        local block = tperf.block("b", function() return {} end)
+        local architecture = tperf.architecture { name = "a", groups = { { count = 1, [name] = -1.5 } },
+          layer = { block } }
+        local model = { name = "m", layers = 1, hidden = 8, seq = 8, vocab = 8, architecture = architecture }
+        assert.error_matches(function() tperf.model(model):parameters() end, "'" .. name .. "'")
+      end
+    end
+  end)
+end)

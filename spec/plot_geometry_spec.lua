@@ -507,14 +507,55 @@ describe("plot.facets", function()
     local text = message_of(plot.facets, { rows = rows, by = "gpu", draw = function() return 1 end })
     assert.truthy(text:find("'draw' must return a plot, got 1 for 'B200'", 1, true), text)
     text = message_of(plot.facets, { rows = rows, by = "gpu", draw = function(own)
-      return plot.heatmap { rows = own, x = "x", y = "engine", z = "y" }
+      return plot.panels { plot.lines { rows = own, x = "x", y = "y", series = "engine" } }
     end })
-    assert.truthy(text:find("'draw' returned plot.heatmap, which has no axes or colours to share", 1, true), text)
+    assert.truthy(text:find("'draw' returned plot.panels, which has no axes or colours to share", 1, true), text)
     text = message_of(plot.facets, { rows = rows, by = "gpu", draw = function(own, value)
       return plot[value == "B200" and "lines" or "scatter"] { rows = own, x = "x", y = "y", series = "engine" }
     end })
     assert.truthy(text:find("'draw' must return plots of one kind, got plot.lines and plot.scatter", 1, true), text)
   end)
+
+  it("gives maps one range of values: equal values have equal colours, names their own columns, and there is one bar",
+    function()
+      local list = {}
+      for _, one in ipairs { { "one", "a", 1 }, { "one", "b", 5 }, { "two", "b", 5 }, { "two", "c", 20 } } do
+        for n = 1, 2 do list[#list + 1] = { f = one[1], name = one[2], n = n, z = one[3] * n } end
+      end
+      local function cells_of(share)
+        local p = plot.facets { rows = list, by = "f", share = share, columns = 1, draw = function(own)
+          return plot.heatmap { rows = own, x = "name", y = "n", z = "z" }
+        end }
+        assert.truthy(#p:text() > 100)
+        return p, drawn(p, "^b, 1: 5$"), drawn(p, "^c, 2: 40$")[1], drawn(p, "^a, 1: 1$")[1]
+      end
+      local p, b, c, a = cells_of()
+      assert.equal(2, #b)
+      assert.equal(b[1].fill, b[2].fill)
+      local left, right = extent(b[1])
+      local left2, right2 = extent(b[2])
+      assert.same({ left, right }, { left2, right2 })
+      assert.near(right, (extent(c)), 0.1) -- a, b and c are columns in both
+      assert.near(left, select(2, extent(a)), 0.1)
+      local bars = 0
+      for _, shape in ipairs(shapes_of(p:svg())) do
+        local from, to = 0, 0
+        if shape.points[1] and not shape.title then from, to = extent(shape) end
+        bars = bars + (math.abs(to - from - 16) < 0.01 and 1 or 0)
+      end
+      assert.equal(32, bars)
+      local _, apart = cells_of("none")
+      assert.not_equal(apart[1].fill, apart[2].fill)
+      local function grid(own) return plot.contour { rows = own, x = "x", y = "y", z = "z", levels = { 2, 6, 12 } } end
+      local points = {}
+      for _, name in ipairs { "one", "two" } do
+        for x = 1, 3 do
+          for y = 1, 3 do points[#points + 1] = { f = name, x = x, y = y, z = name == "one" and x * y or 2 * x * y } end
+        end
+      end
+      p = plot.facets { rows = points, by = "f", draw = grid }
+      assert.truthy(#p:svg() > 1000 and #p:text() > 100)
+    end)
 
   it("joins bars, boxes and spans, too, and keeps each at its own value", function()
     local list = {}
@@ -682,6 +723,21 @@ function column.facets(o)
     return plot.lines { rows = rows, x = "gpus", y = "time", series = "model", logx = true, logy = true, yunit = "s" }
   end
   return plot.facets(o), { "H0", "H1", MODELS[1], MODELS[2] }
+end
+function column.maps(o)
+  o.by, o.title, o.rows = "half", LONG, {}
+  for i, row in ipairs(grid_rows()) do
+    o.rows[i] = { tp = row.tp, batch = row.batch, gain = row.gain, half = "first" }
+  end
+  for i = 1, #o.rows do
+    local row = o.rows[i]
+    o.rows[#o.rows + 1] = { tp = row.tp, batch = row.batch, gain = 2 * row.gain, half = "second" }
+  end
+  o.draw = function(rows)
+    return plot.contour { rows = rows, x = "tp", y = "batch", logx = true,
+      z = { key = "gain", title = "gain over the baseline", unit = "%" } }
+  end
+  return plot.facets(o), { "gain over the baseline (%)", "first", "second" }
 end
 function column.configurations(o)
   local list = tperf.search { model = "llama-3.1-8b", system = "h100-sxm", gpus = 16, global_batch = 64, top = 3 }

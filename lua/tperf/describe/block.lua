@@ -23,9 +23,9 @@ end
 
 --- Defines a block: a function from the model and one GPU's share to a list of ops.
 ---@param name string
----@param build fun(model: table, share: table): table|nil, string|nil  a list of ops, and of lists of them in turn (as
----  p:scan, p:attention and functions of one's own make them); or nil and why the block cannot have this shape, which
----  a search then leaves out with this reason
+---@param build fun(model: tperf.model, share: tperf.share): table|nil, string|nil  a list of ops, and of lists of
+---  them in turn (as p:scan, p:attention and functions of one's own make them); or nil and why the block cannot have
+---  this shape, which a search then leaves out with this reason
 ---@return table block
 local function define(name, build)
   if type(name) ~= "string" or name == "" then check.fail("tperf.block: the name must be a string") end

@@ -112,6 +112,18 @@ local function second_axis(o, grid, x)
   return s
 end
 
+-- The levels, the colours between them, and their bar.
+local function shaded(o, grid)
+  local levels, shade, blocks, positions = levels_of(o, grid), map.shade(WHAT, o, grid), {}, {}
+  for i = 0, #levels do
+    local from, to = levels[i] or grid.lo, levels[i + 1] or grid.hi
+    from, to = math.max(from, grid.lo), math.min(to, grid.hi)
+    blocks[i + 1] = shade.color((shade.of(math.max(from, grid.lo)) + shade.of(math.max(to, grid.lo))) / 2)
+    positions[i] = i / (#levels + 1)
+  end
+  return { levels = levels, blocks = blocks, shade = shade, bar = map.bar(grid, o, levels, positions, blocks) }
+end
+
 --- Filled contours of z over x and y, from rows that lie on a grid (of any spacing). A point without a value is
 --- left blank (missing says what that means). marks: highlighted points { x =, y =, label = }. x2: a field that
 --- is monotonic in x, for a second axis on top. levels: their number, or a list of values.
@@ -131,29 +143,23 @@ return function(options)
     local s = xy.scale(WHAT, values, { log = log, unit = column.unit, name = name, label = label or column.title,
       min = values[1], max = values[#values] })
     s.bare = true
+    s.again = not o.x2 and function(more) -- a second axis keeps its own
+      return axis({ math.min(table.unpack(more)), math.max(table.unpack(more)) }, log, column, label, name)
+    end or nil
     return s
   end
   local plot = figure.start(WHAT, o)
   plot.x = axis(grid.xs, o.logx, grid.x, o.xlabel, "x")
   plot.y = axis(grid.ys, o.logy, grid.y, o.ylabel, "y")
   plot.x2 = o.x2 and second_axis(o, grid, plot.x)
-  local levels, shade = levels_of(o, grid), map.shade(WHAT, o, grid)
-  local blocks, positions = {}, {}
-  for i = 0, #levels do
-    local from, to = levels[i] or grid.lo, levels[i + 1] or grid.hi
-    from, to = math.max(from, grid.lo), math.min(to, grid.hi)
-    blocks[i + 1] = shade.color((shade.of(math.max(from, grid.lo)) + shade.of(math.max(to, grid.lo))) / 2)
-    positions[i] = i / (#levels + 1)
-  end
-  local bar = map.bar(grid, o, levels, positions, blocks)
-  return map.figure("Filled contours", plot, o, { grid = grid, shade = shade, bar = bar }, function(c, box)
+  return map.figure("Filled contours", plot, o, grid, function() return shaded(o, grid) end, function(c, box, of)
     local us, vs = {}, {}
     for i, value in ipairs(grid.xs) do us[i] = box.left + plot.x.at(value) * box.width end
     for j, value in ipairs(grid.ys) do vs[j] = box.top + (1 - plot.y.at(value)) * box.height end
     if grid.missing > 0 then map.hatch(c, box.left, box.top, box.width, box.height, 9) end
-    for i = 0, #levels do
-      local rings, segments = isoband.area(us, vs, grid.values, levels[i] or -math.huge)
-      c:area(rings, { color = blocks[i + 1] })
+    for i = 0, #of.levels do
+      local rings, segments = isoband.area(us, vs, grid.values, of.levels[i] or -math.huge)
+      c:area(rings, { color = of.blocks[i + 1] })
       for _, line in ipairs(isoband.join(segments)) do c:line(line, { color = "#ffffff", width = 0.7 }) end
     end
   end)

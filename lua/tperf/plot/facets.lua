@@ -3,6 +3,7 @@ local argument = require "tperf.base.entry.argument"
 local axes = require "tperf.plot.draw.axes"
 local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
+local map = require "tperf.plot.map"
 local rows = require "tperf.plot.draw.rows"
 local scale = require "tperf.plot.draw.scale"
 local style = require "tperf.plot.draw.style"
@@ -35,7 +36,7 @@ local function parts_of(o, by)
     if not figure.is(part) then
       check.fail("%s: 'draw' must return a plot, got %s for '%s'", WHAT, check.show(part), group.name)
     end
-    if not part.series and not part.parts then
+    if not part.series and not part.parts and not part.values then
       check.fail("%s: 'draw' returned %s, which has no axes or colours to share; plot.panels stacks such plots", WHAT,
         part.what)
     end
@@ -85,6 +86,20 @@ local function join_looks(parts)
   return entries
 end
 
+-- Gives all maps one range of values. Returns their bar, with its title and the room that it takes; nil: they are no
+-- maps.
+local function join_values(parts)
+  if not parts[1].values then return nil end
+  local lo, hi, missing = math.huge, -math.huge, false
+  for _, part in ipairs(parts) do
+    local range = part.values.range
+    lo, hi, missing = math.min(lo, range.lo), math.max(hi, range.hi), missing or range.missing > 0
+  end
+  local bar
+  for _, part in ipairs(parts) do bar = part.values.set(lo, hi, missing) end
+  return { bar = bar, title = bar.title, room = bar.width + 40 }
+end
+
 -- The label that all plots have along an axis, which the figure then writes once; else nil.
 local function common_title(parts, axis)
   local title = parts[1][axis].title
@@ -104,6 +119,11 @@ local function draw(c, plot, parts)
     part.draw(c:moved(column * part.width, box.height - 4 + line * part.height))
     part.margins = nil
   end
+  if plot.shared then
+    local top, bottom = box.height + 12, plot.height - box.below - (plot.x_title ~= "" and 44 or 22)
+    map.draw_bar(c, { labels_at = plot.width - plot.shared.room + 4, top = top, height = bottom - top },
+      plot.shared.bar)
+  end
   if plot.x_title ~= "" then
     c:text(plot.width / 2, plot.height - box.below - 12, plot.x_title, { anchor = "middle" })
   end
@@ -111,7 +131,8 @@ end
 
 --- One plot for each value of a field, on the same axes and with the same looks: plot.facets { rows =, by =,
 --- draw = function(rows, value) return tperf.plot.lines { rows = rows, … } end }. The plots must be of one kind with
---- two axes, but not maps; their own titles, legends, widths and heights do not count.
+--- two axes; maps share the colours of their values, and have one bar, unless share = "none". Their own titles,
+--- legends, widths and heights do not count.
 ---@param options table
 ---  by       the field
 ---  draw     a function of the rows that have one of its values, and of that value, as text; returns their plot
@@ -130,10 +151,12 @@ return function(options)
   if o.share == "both" or o.share == "y" then join(parts, "y2") end
   local plot = figure.start(WHAT, o)
   plot.entries = join_looks(parts)
+  plot.shared = o.share ~= "none" and join_values(parts)
+  plot.right_title = plot.shared and plot.shared.title
   plot.x_title, plot.y = common_title(parts, "x"), { title = common_title(parts, "y") }
   plot.columns = o.columns or math.max(1, math.min(3, #parts, plot.width // 230))
   local lines = -(-#parts // plot.columns)
-  local wide = plot.width / plot.columns
+  local wide = (plot.width - (plot.shared and plot.shared.room or 0)) / plot.columns
   local box = axes.top(plot)
   local around = box.height + box.below + (plot.x_title ~= "" and 22 or 0)
   local high = math.max(150, o.height and (plot.height - around) / lines or math.min(300, 0.72 * wide))

@@ -17,13 +17,14 @@ end
 
 local function axis(values, column, label)
   local s = scale.band(values)
-  for _, tick in ipairs(s.ticks) do tick.label = text_of(tick.value, column) end
+  s.sorted, s.label = column.numeric, function(value) return text_of(value, column) end -- for scale.joined
+  for _, tick in ipairs(s.ticks) do tick.label = s.label(tick.value) end
   s.title, s.bare = label or column.title or "", true
   return s
 end
 
-local function cells(c, box, grid, shade, o)
-  local w, h = box.width / #grid.xs, box.height / #grid.ys
+local function cells(c, box, grid, shade, o, plot)
+  local w, h = box.width / #plot.x.ticks, box.height / #plot.y.ticks
   local largest = math.max(math.abs(grid.lo), math.abs(grid.hi))
   local factor = scale.unit(largest, grid.z.unit)
   -- The same number of decimals in all cells: as many as give the largest value three digits. On a log scale each has
@@ -33,7 +34,8 @@ local function cells(c, box, grid, shade, o)
   for i, x in ipairs(grid.xs) do
     for j, y in ipairs(grid.ys) do
       local value = grid.values[i][j]
-      local left, top = box.left + (i - 1) * w, box.top + box.height - j * h
+      local left = box.left + plot.x.at(x) * box.width - w / 2
+      local top = box.top + (1 - plot.y.at(y)) * box.height - h / 2
       local at = string.format("%s, %s: ", text_of(x, grid.x), text_of(y, grid.y))
       if value then
         local color = shade.color(shade.of(value))
@@ -51,20 +53,9 @@ local function cells(c, box, grid, shade, o)
   end
 end
 
---- A heat map: z for each pair of x and y, which are names or numbers (numbers in ascending order, names in the order
---- of the rows; strings such as "40 GB" are numbers).
---- values: false omits the numbers in the cells. A pair without a value is hatched; missing says why.
----@param options table
----  values  false omits the numbers in the cells
----@return tperf.Plot
-return function(options)
-  local o = check.record(WHAT, options, schema)
-  rows.check(WHAT, o.rows)
-  local grid = map.grid(WHAT, o, false)
-  local shade = map.shade(WHAT, o, grid)
-  local plot = figure.start(WHAT, o)
-  plot.x, plot.y = axis(grid.xs, grid.x, o.xlabel), axis(grid.ys, grid.y, o.ylabel)
-  local blocks, values, positions = {}, {}, {}
+-- The colours of the values, and their bar.
+local function shaded(o, grid)
+  local shade, blocks, values, positions = map.shade(WHAT, o, grid), {}, {}, {}
   local low, high = shade.of(grid.lo), shade.of(grid.hi) -- a diverging map may use less of one half
   for i = 1, 32 do blocks[i] = shade.color(low + (high - low) * (i - 0.5) / 32) end
   if high <= low then low, high = 0, 1 end
@@ -76,8 +67,22 @@ return function(options)
       values[#values + 1], positions[#positions + 1] = value, (shade.of(value) - low) / (high - low)
     end
   end
-  local bar = map.bar(grid, o, values, positions, blocks)
-  return map.figure("Heat map", plot, o, { grid = grid, shade = shade, bar = bar }, function(c, box)
-    cells(c, box, grid, shade, o)
+  return { shade = shade, bar = map.bar(grid, o, values, positions, blocks) }
+end
+
+--- A heat map: z for each pair of x and y, which are names or numbers (numbers in ascending order, names in the order
+--- of the rows; strings such as "40 GB" are numbers).
+--- values: false omits the numbers in the cells. A pair without a value is hatched; missing says why.
+---@param options table
+---  values  false omits the numbers in the cells
+---@return tperf.Plot
+return function(options)
+  local o = check.record(WHAT, options, schema)
+  rows.check(WHAT, o.rows)
+  local grid = map.grid(WHAT, o, false)
+  local plot = figure.start(WHAT, o)
+  plot.x, plot.y = axis(grid.xs, grid.x, o.xlabel), axis(grid.ys, grid.y, o.ylabel)
+  return map.figure("Heat map", plot, o, grid, function() return shaded(o, grid) end, function(c, box, of)
+    cells(c, box, grid, of.shade, o, plot)
   end)
 end

@@ -137,8 +137,11 @@ function map.hatch(c, x, y, width, height, step)
   end
 end
 
--- Draws the colour bar: one block per colour; the value at the border of two blocks beside it.
-local function draw_legend(c, box, bar)
+--- Draws the colour bar: one block per colour; the value at the border of two blocks beside it.
+---@param c tperf.Canvas
+---@param box table  labels_at, top, height
+---@param bar table  of map.bar
+function map.draw_bar(c, box, bar)
   local x, n = box.labels_at + 4, #bar.blocks
   local room = bar.missing and 24 or 0
   local h = (box.height - room) / n
@@ -228,28 +231,48 @@ local function description_of(kind, o, plot, grid)
     plot.y.title, scale.number(grid.lo, grid.z.unit), scale.number(grid.hi, grid.z.unit))
 end
 
---- The figure of a map: the area, drawn by `fill(c, box)`, its axes, marked points and legend.
+-- Facets of maps have one range of values, whose bar the figure draws once.
+local function share_of(plot, of, grid, take)
+  return {
+    range = grid, title = of.bar.title, room = BAR + of.bar.width + 26,
+    -- Shades all values from lo to hi. Returns the bar; missing: a facet has cells without a value.
+    set = function(lo, hi, missing)
+      grid.lo, grid.hi = lo, hi
+      if missing and grid.missing == 0 then grid.missing = 1 end
+      plot.right, plot.right_title = 8, nil
+      return take()
+    end,
+  }
+end
+
+--- The figure of a map: the area, drawn by `fill(c, box, of)`, its axes, marked points and legend.
 ---@param kind string  for the accessible description: "Heat map"
 ---@param plot table   with its axes
 ---@param o table      checked options
----@param of table     { grid, shade, bar } as made by map.grid, map.shade and map.bar
+---@param grid table   of map.grid
+---@param make function  returns { shade, bar }, as made by map.shade and map.bar, for the range of the grid's values
 ---@param fill function
 ---@return tperf.Plot
-function map.figure(kind, plot, o, of, fill)
-  check_marks(plot.what, o, of.grid)
+function map.figure(kind, plot, o, grid, make, fill)
+  local of, shared = make(), false
+  check_marks(plot.what, o, grid)
   plot.right, plot.right_title = BAR + of.bar.width + 26, of.bar.title
+  plot.values = share_of(plot, of, grid, function()
+    of, shared = make(), true
+    return of.bar
+  end)
   plot.draw = function(c)
     local box = axes.layout(plot)
-    fill(c, box)
+    fill(c, box, of)
     axes.draw(c, plot, box)
     name_points(c, box, points_of(c, box, plot, o.marks))
-    draw_legend(c, box, of.bar)
+    if not shared then map.draw_bar(c, box, of.bar) end
   end
   plot.lines = function(how)
-    return map_text(how, plot, of.grid, of.shade.of, of.bar, o.zlabel or of.grid.z.title or "z")
+    return map_text(how, plot, grid, of.shade.of, of.bar, o.zlabel or grid.z.title or "z")
   end
-  plot.description = description_of(kind, o, plot, of.grid)
-  axes.make_room(plot, plot.y.kind == "band" and 15 * #of.grid.ys or nil)
+  plot.description = description_of(kind, o, plot, grid)
+  axes.make_room(plot, plot.y.kind == "band" and 15 * #grid.ys or nil)
   return figure.new(plot)
 end
 

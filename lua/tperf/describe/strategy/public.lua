@@ -5,6 +5,161 @@ local frozen = require "tperf.base.object.frozen"
 local several = require "tperf.describe.strategy.several"
 local strategy = require "tperf.describe.strategy"
 
+---@class tperf.keeps what a sequence keeps between steps of decoding
+---@field token? number bytes for each token
+---@field sequence? number bytes, whatever its tokens
+---@field window? integer only the last tokens are kept
+
+---@class tperf.group a run of equal layers, as an architecture states it and blocks find it; other fields are yours
+---@field count integer layers
+---@field key? string a name, the same for equal layers
+---@field blocks? table[] of its layers
+---@field seq? integer tokens of their sequence, if it is not the model's
+---@field rate? number tokens of their sequence for each of the model's
+---@field padded? boolean the sequence is padded where GPUs cannot share it equally
+---@field width? integer features of the stream that enters its layers
+---@field carries? number elements of a sequence that travel beside the stream to its layers
+---@field keeps? any tperf.keeps, or function(model, share) -> that: what a sequence keeps of one layer
+---@field window? integer keys that a query of the library's attention sees
+---@field causal? boolean of the library's attention
+
+---@class tperf.cut.product
+---@field name? string
+---@field n_in? number features of its input; or local_in
+---@field n_out? number features of its output; or local_out
+---@field local_in? number features on one GPU
+---@field local_out? number features on one GPU
+---@field bias? boolean
+---@field input? string a name: ops that give their input one keep it once
+---@field input_kept_elsewhere? boolean another op keeps the same input
+---@field gathered? boolean another column product gathers the same input
+---@field partial? boolean the next row product sums up both
+---@field rows? number on this GPU, in place of the stream's
+---@field experts? number
+---@field active? number experts that get any token
+---@field tied? boolean the weights are the embedding's
+---@field weights_elsewhere? boolean another op of the block and the name holds the weights
+---@field shared_as? string all ops of this name share one tensor
+---@field parts? table widths of the products fused in it, { q = 32, k = 8, v = 8 }
+---@field weight_bits? number bits of a stored weight, with its share of scales
+---@field sparse? boolean 2:4, in serving
+---@field on? "host" where the weights are
+---@field keeps? tperf.keeps
+
+---@class tperf.cut.norm
+---@field name? string
+---@field width number features
+---@field root_mean_square? boolean
+---@field parameters? number for each feature
+---@field input? string as a product's
+---@field input_kept_elsewhere? boolean as a product's
+---@field shared_as? string as a product's
+---@field keeps? tperf.keeps
+
+---@class tperf.cut.router
+---@field name? string
+---@field width number features
+---@field experts number
+---@field top_k number experts for each token
+---@field bias? boolean
+---@field dtype? string
+---@field input? string as a product's
+---@field keeps? tperf.keeps
+
+---@class tperf.cut.embedding
+---@field name? string
+---@field rows number
+---@field width number features
+---@field tied? boolean
+---@field shared_as? string as a product's
+---@field weight_bits? number as a product's
+---@field on? "host" as a product's
+---@field keeps? tperf.keeps
+
+---@class tperf.cut.cross_entropy
+---@field name? string
+---@field vocab number
+---@field keeps? tperf.keeps
+
+---@class tperf.cut.scan
+---@field name? string
+---@field heads number
+---@field head_dim number
+---@field groups number
+---@field state number
+---@field chunk number
+---@field keeps? tperf.keeps
+
+---@class tperf.cut.inner_bias
+---@field name? string
+---@field width number
+---@field keeps? tperf.keeps
+
+---@class tperf.cut.outer_bias
+---@field name? string
+---@field width number
+---@field after_attention? boolean
+---@field keeps? tperf.keeps
+
+---@class tperf.cut.attention of the whole layer
+---@field name? string of the fused kernel
+---@field heads integer
+---@field kv_heads? integer as many as heads
+---@field head_dim integer
+---@field value_dim? integer head_dim
+---@field causal? boolean the model's
+---@field window? integer keys that a query sees
+---@field keys? integer in place of the sequence's
+---@field dropout? boolean
+---@field sinks? boolean
+---@field values_in_keys? boolean
+---@field shared_as? string as a product's
+---@field keeps? tperf.keeps
+
+---@class tperf.heads a layer's heads on one GPU
+---@field heads number
+---@field kv_heads number
+---@field queries number tokens
+---@field shards number GPUs that share the sequence
+---@field gather? string the axis that gathers keys and values
+---@field batch? number sequences, if it has a part of the micro-batch's
+
+---@class tperf.share one GPU's share of a layer, which blocks get; beside these, the size of each axis by its name
+---@field micro_batch integer sequences
+---@field seq integer new tokens of each
+---@field tokens integer micro_batch x seq
+---@field context integer tokens before them, in the cache
+---@field mode "train"|"prefill"|"decode"
+---@field group tperf.group
+---@field rules table
+---@field recompute "none"|"selective"|"full"
+---@field sequence_parallel boolean whether the stream is cut by tokens over tp
+---@field dtype? string of activations
+---@field weight_dtype? string
+---@field kv_dtype? string of cached keys and values
+---@field tp integer
+---@field cp? integer of strategy context
+---@field ep? integer
+---@field etp? integer
+---@field dp? integer of an architecture with replicas = true
+---@field attention fun(self: tperf.share, fields: tperf.cut.attention): table[]
+---@field column fun(self: tperf.share, fields: tperf.cut.product): table
+---@field row fun(self: tperf.share, fields: tperf.cut.product): table
+---@field replicated fun(self: tperf.share, fields: tperf.cut.product): table
+---@field head fun(self: tperf.share, fields: tperf.cut.product): table
+---@field norm fun(self: tperf.share, fields: tperf.cut.norm): table
+---@field router fun(self: tperf.share, fields: tperf.cut.router): table
+---@field embedding fun(self: tperf.share, fields: tperf.cut.embedding): table
+---@field cross_entropy fun(self: tperf.share, fields: tperf.cut.cross_entropy): table
+---@field scan fun(self: tperf.share, fields: tperf.cut.scan): table[]
+---@field inner_bias fun(self: tperf.share, fields: tperf.cut.inner_bias): table
+---@field outer_bias fun(self: tperf.share, fields: tperf.cut.outer_bias): table
+---@field heads fun(self: tperf.share, heads: integer, kv_heads: integer?): tperf.heads
+---@field inner fun(self: tperf.share, width: number): number elements between a column and a row product
+---@field outer fun(self: tperf.share, width: number): number elements of the stream
+---@field inner_tokens fun(self: tperf.share): number rows between a column and a row product
+---@field outer_tokens fun(self: tperf.share): number rows of the stream
+
 local public = { names = strategy.names }
 
 local WHAT <const> = "tperf.strategy.share"

@@ -4,7 +4,8 @@ local format = require "tperf.output.format"
 
 local shades = ".:-=+*#%@"
 
--- For each of `count` cells along an axis, the index of the nearest grid position.
+-- For each of `count` cells along an axis, the index of the nearest grid position; 0: names that the grid has not, as
+-- facets share their axes.
 local function nearest(values, axis, count)
   local list = {}
   for cell = 1, count do
@@ -13,7 +14,7 @@ local function nearest(values, axis, count)
       local d = math.abs(axis.at(value) - (cell - 0.5) / count)
       if d < distance then best, distance = i, d end
     end
-    list[cell] = best
+    list[cell] = axis.kind == "band" and distance > 0.51 / #axis.ticks and 0 or best
   end
   return list
 end
@@ -36,7 +37,7 @@ return function(options, plot, grid, shade, bar, title)
     local columns, lines = nearest(grid.xs, plot.x, cells.columns), nearest(grid.ys, plot.y, cells.rows)
     for row = 1, cells.rows do
       for column = 1, cells.columns do
-        local value = grid.values[columns[column]][lines[cells.rows - row + 1]]
+        local value = (grid.values[columns[column]] or {})[lines[cells.rows - row + 1]]
         local k = value and math.min(#shades, math.floor(shade(value) * #shades) + 1)
         if k then cells:put(column, row, shades:sub(k, k)) end
       end
