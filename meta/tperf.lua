@@ -2257,6 +2257,7 @@ function tperf_system:calibration() end
 ---@field peak_memory number[] by device
 ---@field fullest number[] by device: the most held while a pass runs, including temporary buffers
 ---@field fullest_at integer[] by device: that pass's position in its queue
+---@field own? table[] passes of the schedule's own kinds: { device, kind, resource, stage, microbatch, start, stop }
 ---@field passing? table temporary buffers that exist only while a pass runs: bytes by pass and stage
 ---@field slack? number models only: bytes that the allocator reserves beyond each that it gives out
 ---@field kept? table[] models only, by device: memory held throughout: weights … and total
@@ -2297,6 +2298,12 @@ function tperf_timeline:queued(device, position) end
 ---Iterates over a device's queue: for position, op in timeline:queue(device) do … end. op is as returned by
 ---timeline:queued.
 function tperf_timeline:queue() end
+
+---The passes of the schedule's own kinds on a device: a list by resource, each with its `name`; "own" on the device
+---itself.
+---@param device integer
+---@return table[][]
+function tperf_timeline:own_lanes(device) end
 
 ---The peak memory of a device: all of a GPU's memory in a model's timeline, else activations only.
 function tperf_timeline:most_held() end
@@ -2944,6 +2951,12 @@ function tperf.schedule.default_stages(definition, devices) end
 ---   s:forward(device, stage, microbatch), s:backward(…), s:backward_input(…), s:backward_weight(…),
 ---   s:overlapped(device, forward_stage, forward_microbatch, backward_stage, backward_microbatch);
 ---   s:hold(device, stage) declares where a stage may run (default: anywhere);
+---   s:own { device =, kind =, time =, resource =, after =, stage =, microbatch = } adds a pass of another kind, as an
+---   "optimizer" or "offload", in the unit of the times, and returns it. With a `resource`, a name such as "nic" or
+---   "host", it runs beside the device, after the one before it there; without, in the device's queue. It starts when
+---   the passes in `after` have ended: one or a list of what s:own and s:last(device), the last pass of the device's
+---   queue so far, return;
+---   s:wait(device, passes): the device's next pass starts when these have ended;
 ---and reads
 ---   s.devices, s.stages, s.microbatches, s.group_size, s.times, s.p2p, s.memory, s.memory_limit, s.rules
 ---@param name string

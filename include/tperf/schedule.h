@@ -27,6 +27,7 @@ typedef enum tperf_pairing { TPERF_ALONE, TPERF_PAIR_FORWARD, TPERF_PAIR_BACKWAR
 
 typedef struct tperf_order_op {
     int32_t stage, microbatch;
+    int32_t need;    // of further passes, see tperf_order_need; 0: none
     uint8_t pass;    // tperf_pass_kind
     uint8_t pairing; // tperf_pairing
 } tperf_order_op;
@@ -36,6 +37,26 @@ typedef struct tperf_queue {
     int32_t count, capacity;
 } tperf_queue;
 
+// A pass of another kind than those of tperf_pass_kind, such as an optimizer's step or a copy to the host. It starts when
+// all that it needs has ended.
+typedef struct tperf_own_pass {
+    int32_t device;
+    int32_t need; // of other passes; 0: none
+    double time;
+    bool busy; // it keeps the device itself busy, not a link or a host beside it
+} tperf_own_pass;
+
+// A pass that another one waits for: an own pass, or the entry at a position of a device's queue.
+typedef struct tperf_order_place_of {
+    int32_t own; // -1: a queue's
+    int32_t device, position;
+} tperf_order_place_of;
+
+typedef struct tperf_order_need {
+    tperf_order_place_of of;
+    int32_t next; // the next one of the same pass, from 1 on; 0: none
+} tperf_order_need;
+
 // A zeroed order is empty and may be released.
 typedef struct tperf_order {
     const tperf_heap *heap; // the caller's; charged for the order and its timeline
@@ -43,6 +64,12 @@ typedef struct tperf_order {
     int64_t count;       // ops in all queues
     tperf_queue *queues; // [devices]
     uint8_t *holds;      // bit device * stages + stage: may run there; NULL: any may
+    tperf_own_pass *own;
+    int32_t n_own, own_capacity;
+    tperf_order_need *needs;
+    int32_t n_needs, needs_capacity;
+    int32_t *
+        waiting; // [devices] needs of the pass that is added next to the device's queue; NULL: of none
 } tperf_order;
 
 tperf_status tperf_order_init(tperf_order *order, const tperf_heap *heap, int64_t devices,
@@ -62,6 +89,14 @@ typedef struct tperf_order_place {
 } tperf_order_place;
 tperf_status tperf_order_add_pair(tperf_order *order, int64_t device, tperf_order_place forward,
                                   tperf_order_place backward, tperf_error *error);
+
+// Adds a pass of another kind. Its number is order->n_own - 1.
+tperf_status tperf_order_add_own(tperf_order *order, int64_t device, double time, bool busy,
+                                 tperf_error *error);
+
+// The own pass `own`, or if it is -1 the pass that is added next to the device's queue, starts after that one's end.
+tperf_status tperf_order_wait(tperf_order *order, int32_t own, int64_t device,
+                              tperf_order_place_of of, tperf_error *error);
 
 // The costs of an op. Every array is [stages] unless it says otherwise.
 typedef struct tperf_schedule_costs {
@@ -126,6 +161,7 @@ typedef struct tperf_cell {            // one micro-batch on one stage
 typedef struct tperf_timeline {
     int64_t *first;                // [devices + 1] number of each device's first op
     double *start, *stop;          // [ops]
+    double *own_start, *own_stop;  // [own passes]
     tperf_cell *cells;             // [stage * microbatches + microbatch]
     tperf_device_summary *summary; // [devices]
     double makespan;               // from 0 to the last stop

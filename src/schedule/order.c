@@ -50,6 +50,9 @@ void tperf_order_release(tperf_order *order) {
         tperf_heap_free(order->queues[d].ops);
     tperf_heap_free(order->queues);
     tperf_heap_free(order->holds);
+    tperf_heap_free(order->own);
+    tperf_heap_free(order->needs);
+    tperf_heap_free(order->waiting);
     memset(order, 0, sizeof *order);
 }
 
@@ -131,5 +134,63 @@ tperf_status tperf_order_add_pair(tperf_order *order, int64_t device, tperf_orde
                        forward.microbatch);
     tperf_order_append(order, queue, TPERF_BACKWARD, TPERF_PAIR_BACKWARD, backward.stage,
                        backward.microbatch);
+    return TPERF_OK;
+}
+
+// Makes room for one more item of a growing array.
+static tperf_status grow(const tperf_heap *heap, void **items, int32_t count, int32_t *capacity,
+                         size_t size, tperf_error *error) {
+    if (count < *capacity) return TPERF_OK;
+    if (count == MAX_OPS)
+        return tperf_error_set(error, TPERF_INVALID, "a schedule has at most %d passes", MAX_OPS);
+    int64_t more = (int64_t)count + count / 2 + 32;
+    if (more > MAX_OPS) more = MAX_OPS;
+    void *grown = tperf_heap_grow(heap, *items, (size_t)more, size);
+    if (!grown)
+        return tperf_error_set(error, TPERF_NO_MEMORY, "not enough memory for %lld passes",
+                               (long long)more);
+    *items = grown;
+    *capacity = (int32_t)more;
+    return TPERF_OK;
+}
+
+tperf_status tperf_order_add_own(tperf_order *order, int64_t device, double time, bool busy,
+                                 tperf_error *error) {
+    TPERF_TRY(check_index("device", device, order->devices, error));
+    void *items = order->own;
+    tperf_status status =
+        grow(order->heap, &items, order->n_own, &order->own_capacity, sizeof *order->own, error);
+    order->own = items;
+    if (status != TPERF_OK) return status;
+    order->own[order->n_own++] =
+        (tperf_own_pass){.device = (int32_t)device, .time = time, .busy = busy};
+    return TPERF_OK;
+}
+
+static bool is_there(const tperf_order *order, tperf_order_place_of of) {
+    if (of.own >= 0) return of.own < order->n_own;
+    return of.device >= 0 && of.device < order->devices && of.position >= 0 &&
+           of.position < order->queues[of.device].count;
+}
+
+tperf_status tperf_order_wait(tperf_order *order, int32_t own, int64_t device,
+                              tperf_order_place_of of, tperf_error *error) {
+    if (own < 0) TPERF_TRY(check_index("device", device, order->devices, error));
+    if (own >= order->n_own || !is_there(order, of))
+        return tperf_error_set(error, TPERF_INVALID, "a pass that is waited for is not there");
+    if (own < 0 && !order->waiting) {
+        order->waiting =
+            tperf_heap_zeroed(order->heap, (size_t)order->devices, sizeof *order->waiting);
+        if (!order->waiting)
+            return tperf_error_set(error, TPERF_NO_MEMORY, "not enough memory for what waits");
+    }
+    void *items = order->needs;
+    tperf_status status = grow(order->heap, &items, order->n_needs, &order->needs_capacity,
+                               sizeof *order->needs, error);
+    order->needs = items;
+    if (status != TPERF_OK) return status;
+    int32_t *first = own < 0 ? &order->waiting[device] : &order->own[own].need;
+    order->needs[order->n_needs++] = (tperf_order_need){.of = of, .next = *first};
+    *first = order->n_needs;
     return TPERF_OK;
 }

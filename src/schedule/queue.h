@@ -9,9 +9,15 @@ tperf_status tperf_order_reserve(tperf_order *order, int64_t each, tperf_error *
 
 static inline void tperf_order_append(tperf_order *order, tperf_queue *queue, tperf_pass_kind pass,
                                       tperf_pairing pairing, int64_t stage, int64_t microbatch) {
+    int32_t need = 0;
+    if (order->waiting && pairing != TPERF_PAIR_BACKWARD) {
+        need = order->waiting[queue - order->queues];
+        order->waiting[queue - order->queues] = 0;
+    }
     queue->ops[queue->count++] = (tperf_order_op){
         .stage = (int32_t)stage,
         .microbatch = (int32_t)microbatch,
+        .need = need,
         .pass = (uint8_t)pass,
         .pairing = (uint8_t)pairing,
     };

@@ -12,10 +12,11 @@ typedef struct simulation {
     const tperf_schedule_costs *costs;
     const tperf_schedule_rules *rules;
     tperf_timeline *timeline;
-    int32_t *next;     // [devices] the op at the head of the device's queue
-    int32_t *waiter;   // [ops] the device that waits for the op, or -1
-    int32_t *waiting;  // [devices] the next device that waits for the same op, or -1
-    int32_t *runnable; // [devices] stack of devices to run
+    int32_t *next; // [devices] the op at the head of the device's queue
+    // Those that wait are devices, and after them own passes; what they wait for is ops, and after them own passes.
+    int32_t *waiter;   // by what is waited for: who waits for it, or -1
+    int32_t *waiting;  // by who waits: the next that waits for the same, or -1
+    int32_t *runnable; // stack of those to run
     int32_t count;
     tperf_error *error;
 } simulation;
@@ -123,6 +124,38 @@ static void wake(simulation *sim, int32_t op) {
     sim->waiter[op] = -1;
 }
 
+static void wait_for(simulation *sim, int32_t who, int32_t what) {
+    sim->waiting[who] = sim->waiter[what];
+    sim->waiter[what] = who;
+}
+
+// Whether all needs of a list are met: then *start is no earlier than their ends. Else `who` waits for one of them.
+static bool needs_met(simulation *sim, int32_t need, int32_t who, double *start) {
+    const tperf_order *order = sim->order;
+    const tperf_timeline *timeline = sim->timeline;
+    for (; need > 0; need = order->needs[need - 1].next) {
+        tperf_order_place_of of = order->needs[need - 1].of;
+        int32_t what = of.own >= 0 ? (int32_t)order->count + of.own
+                                   : (int32_t)timeline->first[of.device] + of.position;
+        bool done = of.own >= 0 ? !isnan(timeline->own_stop[of.own]) : what < sim->next[of.device];
+        if (!done) {
+            wait_for(sim, who, what);
+            return false;
+        }
+        *start = fmax(*start, of.own >= 0 ? timeline->own_stop[of.own] : timeline->stop[what]);
+    }
+    return true;
+}
+
+static void run_own(simulation *sim, int32_t number) {
+    const tperf_own_pass *own = &sim->order->own[number];
+    double start = sim->costs->ready ? sim->costs->ready[own->device] : 0.0;
+    if (!needs_met(sim, own->need, sim->order->devices + number, &start)) return;
+    sim->timeline->own_start[number] = start;
+    sim->timeline->own_stop[number] = start + own->time;
+    wake(sim, (int32_t)sim->order->count + number);
+}
+
 // Runs the entry at the head of the device's queue (one op, or a pair), or leaves it waiting.
 static tperf_status run_entry(simulation *sim, int32_t device, bool *waits) {
     tperf_timeline *timeline = sim->timeline;
@@ -135,14 +168,17 @@ static tperf_status run_entry(simulation *sim, int32_t device, bool *waits) {
         dependency need = data_dependency(sim, &op[i], device);
         if (need.op < 0) continue;
         if (need.op >= sim->next[need.device]) {
-            sim->waiting[device] = sim->waiter[need.op];
-            sim->waiter[need.op] = device;
+            wait_for(sim, device, need.op);
             *waits = true;
             return TPERF_OK;
         }
         double ready = timeline->stop[need.op] + need.gap;
         if (isnan(need.gap)) return no_link(sim, need.device, device);
         if (ready > start) start = ready;
+    }
+    if (op->need && !needs_met(sim, op->need, device, &start)) {
+        *waits = true;
+        return TPERF_OK;
     }
     if (number > timeline->first[device]) {
         double ready = timeline->stop[number - 1] + send_gap(sim, op - 1, op, device);
@@ -160,9 +196,52 @@ static tperf_status run_entry(simulation *sim, int32_t device, bool *waits) {
     return TPERF_OK;
 }
 
+// What a device at the head of its queue waits for, among the passes of other devices.
+static tperf_deadlock_wait wait_of(const simulation *sim, int32_t device) {
+    const tperf_order_op *head = tperf_op_at(sim->timeline, sim->order, device, sim->next[device]);
+    for (int32_t i = 0; i < (head->pairing == TPERF_ALONE ? 1 : 2); i++) {
+        dependency need = data_dependency(sim, &head[i], device);
+        if (need.op < 0 || need.op < sim->next[need.device]) continue;
+        return (tperf_deadlock_wait){
+            .entry = &head[i],
+            .producer = tperf_op_at(sim->timeline, sim->order, need.device, need.op),
+            .producer_device = need.device,
+        };
+    }
+    return (tperf_deadlock_wait){0};
+}
+
+// A device that still waits does so for one that waits, too, or for a pass of another kind that does.
+static tperf_status deadlock(const simulation *sim, int32_t device) {
+    const int64_t *first = sim->timeline->first;
+    int32_t devices = sim->order->devices;
+    if (sim->order->n_own > 0) {
+        const tperf_order_op *op =
+            tperf_op_at(sim->timeline, sim->order, device, sim->next[device]);
+        return tperf_error_set(sim->error, TPERF_INVALID,
+                               "deadlock: device %d, at %s of micro-batch %d at stage %d, and "
+                               "what it waits for wait for each other",
+                               device + 1, tperf_pass_name((tperf_pass_kind)op->pass),
+                               op->microbatch + 1, op->stage + 1);
+    }
+    tperf_deadlock_wait *waits =
+        tperf_heap_zeroed(sim->order->heap, (size_t)devices, sizeof *waits);
+    if (!waits)
+        return tperf_error_set(sim->error, TPERF_NO_MEMORY, "not enough memory to name a deadlock");
+    for (int32_t d = 0; d < devices; d++)
+        if (sim->next[d] != first[d + 1]) waits[d] = wait_of(sim, d);
+    tperf_status status = tperf_deadlock_error(waits, devices, sim->error);
+    tperf_heap_free(waits);
+    return status;
+}
+
 static tperf_status run_all(simulation *sim) {
     const int64_t *first = sim->timeline->first;
     int32_t devices = sim->order->devices;
+    for (int32_t i = sim->order->n_own - 1; i >= 0; i--) {
+        sim->timeline->own_start[i] = sim->timeline->own_stop[i] = NAN;
+        sim->runnable[sim->count++] = devices + i;
+    }
     for (int32_t d = devices - 1; d >= 0; d--) {
         sim->next[d] = (int32_t)first[d];
         sim->runnable[sim->count++] = d;
@@ -170,44 +249,32 @@ static tperf_status run_all(simulation *sim) {
     while (sim->count > 0) {
         int32_t d = sim->runnable[--sim->count];
         bool waits = false;
+        if (d >= devices) {
+            run_own(sim, d - devices);
+            continue;
+        }
         while (!waits && sim->next[d] < first[d + 1])
             TPERF_TRY(run_entry(sim, d, &waits));
     }
-    // A device that still waits does so for a device that waits, too.
-    tperf_deadlock_wait *waits = NULL;
-    for (int32_t d = 0; d < devices; d++) {
-        if (sim->next[d] == first[d + 1]) continue;
-        waits = tperf_heap_zeroed(sim->order->heap, (size_t)devices, sizeof *waits);
-        if (!waits)
-            return tperf_error_set(sim->error, TPERF_NO_MEMORY,
-                                   "not enough memory to name a deadlock");
-        break;
-    }
-    if (!waits) return TPERF_OK;
-    for (int32_t d = 0; d < devices; d++) {
-        if (sim->next[d] == first[d + 1]) continue;
-        const tperf_order_op *head = tperf_op_at(sim->timeline, sim->order, d, sim->next[d]);
-        for (int32_t i = 0; i < (head->pairing == TPERF_ALONE ? 1 : 2); i++) {
-            dependency need = data_dependency(sim, &head[i], d);
-            if (need.op < 0 || need.op < sim->next[need.device]) continue;
-            waits[d] = (tperf_deadlock_wait){
-                .entry = &head[i],
-                .producer = tperf_op_at(sim->timeline, sim->order, need.device, need.op),
-                .producer_device = need.device,
-            };
-            break;
-        }
-    }
-    tperf_status status = tperf_deadlock_error(waits, devices, sim->error);
-    tperf_heap_free(waits);
-    return status;
+    for (int32_t d = 0; d < devices; d++)
+        if (sim->next[d] != first[d + 1]) return deadlock(sim, d);
+    for (int32_t i = 0; i < sim->order->n_own; i++)
+        if (isnan(sim->timeline->own_stop[i]))
+            return tperf_error_set(sim->error, TPERF_INVALID,
+                                   "deadlock: passes of the schedule's own kinds, one of them on "
+                                   "device %d, wait for each other",
+                                   sim->order->own[i].device + 1);
+    return TPERF_OK;
 }
 
 tperf_status tperf_simulate(tperf_timeline *timeline, const tperf_order *order,
                             const tperf_schedule_costs *costs, const tperf_schedule_rules *rules,
                             tperf_error *error) {
-    size_t devices = (size_t)order->devices, ops = (size_t)order->count;
-    int32_t *block = tperf_heap_new(order->heap, 3 * devices + ops, sizeof *block);
+    size_t devices = (size_t)order->devices, own = (size_t)order->n_own,
+           ops = (size_t)order->count + own;
+    if (ops > INT32_MAX)
+        return tperf_error_set(error, TPERF_INVALID, "a schedule has at most %d passes", INT32_MAX);
+    int32_t *block = tperf_heap_new(order->heap, 3 * devices + 2 * own + ops, sizeof *block);
     if (!block)
         return tperf_error_set(error, TPERF_NO_MEMORY, "not enough memory to simulate %lld passes",
                                (long long)order->count);
@@ -218,8 +285,8 @@ tperf_status tperf_simulate(tperf_timeline *timeline, const tperf_order *order,
         .timeline = timeline,
         .next = block,
         .waiting = block + devices,
-        .runnable = block + 2 * devices,
-        .waiter = block + 3 * devices,
+        .runnable = block + 2 * devices + own,
+        .waiter = block + 3 * devices + 2 * own,
         .error = error,
     };
     memset(sim.waiter, -1, ops * sizeof *sim.waiter);

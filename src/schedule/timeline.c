@@ -8,6 +8,8 @@ void tperf_timeline_release(tperf_timeline *timeline) {
     tperf_heap_free(timeline->first);
     tperf_heap_free(timeline->start);
     tperf_heap_free(timeline->stop);
+    tperf_heap_free(timeline->own_start);
+    tperf_heap_free(timeline->own_stop);
     tperf_heap_free(timeline->cells);
     tperf_heap_free(timeline->summary);
     memset(timeline, 0, sizeof *timeline);
@@ -23,8 +25,13 @@ static tperf_status reserve(tperf_timeline *timeline, const tperf_order *order,
     timeline->stop = tperf_heap_new(heap, ops, sizeof *timeline->stop);
     timeline->cells = tperf_heap_new(heap, cells, sizeof *timeline->cells);
     timeline->summary = tperf_heap_zeroed(heap, devices, sizeof *timeline->summary);
-    if (timeline->first && timeline->start && timeline->stop && timeline->cells &&
-        timeline->summary)
+    bool has_own = order->n_own > 0;
+    if (has_own) {
+        timeline->own_start = tperf_heap_new(heap, (size_t)order->n_own, sizeof(double));
+        timeline->own_stop = tperf_heap_new(heap, (size_t)order->n_own, sizeof(double));
+    }
+    if (timeline->first && (!has_own || (timeline->own_start && timeline->own_stop)) &&
+        timeline->start && timeline->stop && timeline->cells && timeline->summary)
         return TPERF_OK;
     return tperf_error_set(error, TPERF_NO_MEMORY,
                            "not enough memory for the timeline of %lld passes",
@@ -114,6 +121,12 @@ static tperf_status summarize(tperf_timeline *timeline, const tperf_order *order
         summarize_device(timeline, order, costs, d);
         if (timeline->summary[d].last_stop > timeline->makespan)
             timeline->makespan = timeline->summary[d].last_stop;
+    }
+    for (int32_t i = 0; i < order->n_own; i++) {
+        tperf_device_summary *summary = &timeline->summary[order->own[i].device];
+        summary->last_stop = fmax(summary->last_stop, timeline->own_stop[i]);
+        timeline->makespan = fmax(timeline->makespan, timeline->own_stop[i]);
+        if (order->own[i].busy) summary->busy += order->own[i].time;
     }
     timeline->ideal = ideal_time(timeline, order, costs, rules);
     if (isfinite(timeline->makespan) && isnan(timeline->ideal))

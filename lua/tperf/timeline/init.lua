@@ -21,6 +21,7 @@ local units = require "tperf.base.units"
 ---@field peak_memory number[] by device
 ---@field fullest number[] by device: the most held while a pass runs, including temporary buffers
 ---@field fullest_at integer[] by device: that pass's position in its queue
+---@field own? table[] passes of the schedule's own kinds: { device, kind, resource, stage, microbatch, start, stop }
 ---@field passing? table temporary buffers that exist only while a pass runs: bytes by pass and stage
 ---@field slack? number models only: bytes that the allocator reserves beyond each that it gives out
 ---@field kept? table[] models only, by device: memory held throughout: weights … and total
@@ -54,7 +55,7 @@ end
 function timeline.new(s, functions, summary)
   local t = setmetatable(summary, metatable)
   t.schedule, t.devices, t.stages, t.microbatches = s.schedule, s.devices, s.stages, s.microbatches
-  t.units = {}
+  t.units, t.own = {}, s.own_passes and s.own_passes[1] and s.own_passes or nil
   t.memory_change, t.passing, t.at, t.find = s.memory, s.passing, functions.at, functions.find
   t.memory_scale = s.factors and s.factors.memory
   if t.makespan == 0 then check.fail("tperf.schedule: all times are 0: there is nothing to simulate") end
@@ -132,6 +133,23 @@ function timeline:queue(device)
     local op = self:queued(device, position)
     if op then return position, op end
   end
+end
+
+--- The passes of the schedule's own kinds on a device: a list by resource, each with its `name`; "own" on the device
+-- itself.
+---@param device integer
+---@return table[][]
+function timeline:own_lanes(device)
+  local lanes, index = {}, {}
+  for _, pass in ipairs(self.own or {}) do
+    local name = pass.resource or "own"
+    if pass.device == device and not index[name] then
+      lanes[#lanes + 1] = { name = name }
+      index[name] = lanes[#lanes]
+    end
+    if pass.device == device then table.insert(index[name], pass) end
+  end
+  return lanes
 end
 
 --- The peak memory of a device: all of a GPU's memory in a model's timeline, else activations only.

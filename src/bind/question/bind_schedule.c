@@ -104,6 +104,61 @@ static int overlapped(lua_State *L) {
     return status == TPERF_OK ? 0 : tperf_bind_raise(L, &error);
 }
 
+// A pass that is waited for: a number of an own pass, or a device and a position in its queue, each from 1 on.
+static tperf_order_place_of place_of(lua_State *L, int argument) {
+    if (lua_isnoneornil(L, argument + 1)) {
+        int64_t own = check_index(L, argument);
+        return (tperf_order_place_of){.own = own < INT32_MAX ? (int32_t)own : INT32_MAX};
+    }
+    int64_t device = check_index(L, argument), position = check_index(L, argument + 1);
+    bool fits = device >= 0 && device < INT32_MAX && position >= 0 && position < INT32_MAX;
+    return (tperf_order_place_of){.own = -1,
+                                  .device = fits ? (int32_t)device : -1,
+                                  .position = fits ? (int32_t)position : -1};
+}
+
+// own(device, time, busy) -> its number, from 1 on
+static int own(lua_State *L) {
+    tperf_error error;
+    schedule *s = fillable(L);
+    int64_t device = check_index(L, 1);
+    double time = luaL_checknumber(L, 2);
+    tperf_status status;
+    bool tried = false;
+    do
+        status = tperf_order_add_own(&s->order, device, time, lua_toboolean(L, 3), &error);
+    while (tperf_bind_try_again(L, status, &tried));
+    if (status != TPERF_OK) return tperf_bind_raise(L, &error);
+    lua_pushinteger(L, s->order.n_own);
+    return 1;
+}
+
+// wait(own, device, what[, position]): the own pass, or if it is nil the next pass of the device, starts after an own
+// pass, or after the pass at a position of the device `what`
+static int wait(lua_State *L) {
+    tperf_error error;
+    schedule *s = fillable(L);
+    int64_t waits = lua_isnil(L, 1) ? -1 : check_index(L, 1);
+    int64_t device = lua_isnil(L, 1) ? check_index(L, 2) : 0;
+    tperf_order_place_of of = place_of(L, 3);
+    luaL_argcheck(L, waits >= -1 && waits < INT32_MAX, 1, "no pass of its own kind");
+    tperf_status status;
+    bool tried = false;
+    do
+        status = tperf_order_wait(&s->order, (int32_t)waits, device, of, &error);
+    while (tperf_bind_try_again(L, status, &tried));
+    return status == TPERF_OK ? 0 : tperf_bind_raise(L, &error);
+}
+
+// length(device): passes in its queue so far
+static int length(lua_State *L) {
+    const schedule *s = self(L);
+    int64_t device = check_index(L, 1);
+    luaL_argcheck(L, device >= 0 && device < s->order.devices, 1, "no such device");
+    lua_pushinteger(L, s->order.queues[device].count);
+    return 1;
+}
+
 // Pushes the list of n numbers at index as an array in a userdata. false: a time that is not given.
 static const double *push_list(lua_State *L, int index, int32_t n) {
     index = lua_absindex(L, index);
@@ -318,6 +373,16 @@ static int at(lua_State *L) {
     return 6;
 }
 
+// own_times(number) -> start, stop of a pass of its own kind
+static int own_times(lua_State *L) {
+    const schedule *s = simulated(L);
+    int64_t number = check_index(L, 1);
+    luaL_argcheck(L, number >= 0 && number < s->order.n_own, 1, "no such pass");
+    lua_pushnumber(L, s->timeline.own_start[number]);
+    lua_pushnumber(L, s->timeline.own_stop[number]);
+    return 2;
+}
+
 static int new_schedule(lua_State *L) {
     static const luaL_Reg functions[] = {
         {"hold", hold},
@@ -326,6 +391,10 @@ static int new_schedule(lua_State *L) {
         {"backward_input", backward_input},
         {"backward_weight", backward_weight},
         {"overlapped", overlapped},
+        {"own", own},
+        {"wait", wait},
+        {"length", length},
+        {"own_times", own_times},
         {"plan", plan},
         {"simulate", simulate},
         {"find", find},

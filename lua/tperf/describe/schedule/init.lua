@@ -127,6 +127,12 @@ local DEFINITION = {
 --    s:forward(device, stage, microbatch), s:backward(…), s:backward_input(…), s:backward_weight(…),
 --    s:overlapped(device, forward_stage, forward_microbatch, backward_stage, backward_microbatch);
 --    s:hold(device, stage) declares where a stage may run (default: anywhere);
+--    s:own { device =, kind =, time =, resource =, after =, stage =, microbatch = } adds a pass of another kind, as an
+--    "optimizer" or "offload", in the unit of the times, and returns it. With a `resource`, a name such as "nic" or
+--    "host", it runs beside the device, after the one before it there; without, in the device's queue. It starts when
+--    the passes in `after` have ended: one or a list of what s:own and s:last(device), the last pass of the device's
+--    queue so far, return;
+--    s:wait(device, passes): the device's next pass starts when these have ended;
 -- and reads
 --    s.devices, s.stages, s.microbatches, s.group_size, s.times, s.p2p, s.memory, s.memory_limit, s.rules
 ---@param name string
@@ -159,6 +165,7 @@ function schedule.define(name, definition)
   end
   if type(definition) == "function" then definition = { order = definition, grouped = true } end
   definition = checked(name, check.record("tperf.schedule.define", definition, DEFINITION))
+  definition.own_passes = true -- its order function has s:own and s:wait
   proof.check(name, definition)
   add(name, definition)
 end

@@ -2,6 +2,8 @@
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local costs = require "tperf.describe.schedule.costs"
+local lazy = require "tperf.base.lazy"
+local own = lazy.module "tperf.describe.schedule.own"
 local placements = require "tperf.describe.schedule.placement"
 local refusal = require "tperf.base.refusal"
 local shape = require "tperf.describe.schedule.shape"
@@ -35,7 +37,11 @@ end
 
 -- Fills the queues, by the schedule's own order function or by one of the core's planners.
 local function fill(s, definition, functions)
-  if definition.order then return definition.order(s) end
+  if definition.order then
+    if not definition.own_passes then return definition.order(s) end
+    s.own_passes = own(s, functions)
+    return definition.order(s)
+  end
   local limits = s.memory_limit or definition.limits and definition.limits(s)
   local done, message = functions.plan(s.times, s.memory, s.p2p, definition.planner, limits)
   if not done then check.fail("tperf.schedule: %s", message) end
@@ -54,5 +60,6 @@ return function(s, definition)
     local remedy = definition.remedy and message:find "^deadlock" and "; " .. definition.remedy(s) or ""
     refuse("%s: %s%s", s.schedule, message, remedy)
   end
+  for i, pass in ipairs(s.own_passes or {}) do pass.start, pass.stop = functions.own_times(i) end
   return functions, summary
 end

@@ -12,6 +12,7 @@ local task_rows = require "tperf.timeline.picture.svg_tasks"
 
 local LEFT, GAP = 84, 4 -- pixels
 local MEMORY_ROW = 26
+local OWN_ROW = 16
 local THIN = 3 -- pixels; the outline of a narrower pass would hide it
 local MOST_PASSES = 100000 -- browsers choke on more
 
@@ -77,6 +78,30 @@ function picture:pass(d, op, y)
       pixels((left + right) / 2), pixels(top + height / 2 + size * 0.36), label)
   end
   self:put "</g>\n"
+end
+
+-- Passes of the schedule's own kinds, in rows by resource.
+function picture:own_rows(d, y)
+  for i, lane in ipairs(self.timeline:own_lanes(d)) do
+    local top = y + (i - 1) * OWN_ROW
+    self:put('<text class="right soft small" x="%d" y="%s">%s</text>\n', LEFT - 8, pixels(top + 11),
+      html.xml(canvas.fit(lane.name, LEFT - 16, 10)))
+    for _, pass in ipairs(lane) do
+      if pass.stop > self.from and pass.start < self.to then
+        local left, right = self:x(math.max(pass.start, self.from)), self:x(math.min(pass.stop, self.to))
+        local label = pass.kind .. (pass.microbatch or "")
+        self:put("<g><title>device %d, %s: %s, %s to %s</title>", d, html.xml(lane.name), html.xml(label),
+          short(pass.start), short(pass.stop))
+        self:put('<rect class="held" x="%s" y="%s" width="%s" height="%d"/>', pixels(left), pixels(top),
+          pixels(right - left), OWN_ROW - 2)
+        if right - left >= canvas.text_width(label, 10) + 3 then
+          self:put('<text class="mid small" x="%s" y="%s">%s</text>', pixels((left + right) / 2), pixels(top + 10.5),
+            html.xml(label))
+        end
+        self:put "</g>\n"
+      end
+    end
+  end
 end
 
 function picture:axis(top, bottom)
@@ -186,7 +211,9 @@ return function(t, options)
   end
   local self, body = new(), new()
   local top = body:legend(body:heading(o.title or t.schedule) + 24) + 16
-  local band = body.row + GAP + #resources * task_rows.HEIGHT -- height of a device's rows
+  local lanes = 0
+  for d = 1, t.devices do lanes = math.max(lanes, #t:own_lanes(d)) end
+  local band = body.row + GAP + #resources * task_rows.HEIGHT + lanes * OWN_ROW -- height of a device's rows
   local bottom = top + t.devices * band
   for d = 1, t.devices do
     local y = top + (d - 1) * band
@@ -198,6 +225,7 @@ return function(t, options)
     local y = top + (d - 1) * band
     for op in passes_in(t, d, o.from, to) do body:pass(d, op, y) end
     if with_tasks then task_rows.draw(body, d, y + body.row + 1, html.xml) end
+    body:own_rows(d, y + body.row + 2 + #resources * task_rows.HEIGHT)
   end
   bottom = bottom + 26
   if o.memory then

@@ -26,6 +26,18 @@ local function line(t, d, width)
   return table.concat(cells, "", 1, width), used
 end
 
+-- The cells of passes of the schedule's own kinds: the name of the kind, cut or filled.
+local function own_line(t, passes, width)
+  local cells, scale = {}, width / t.makespan
+  for _, pass in ipairs(passes) do
+    local from, to = round(pass.start * scale), round(pass.stop * scale)
+    local label = pass.kind .. (pass.microbatch or "")
+    for i = 1, to - from do cells[from + i] = i <= #label and label:sub(i, i) or "*" end
+  end
+  for i = 1, width do cells[i] = cells[i] or "." end
+  return table.concat(cells, "", 1, width)
+end
+
 ---@param t table         the timeline
 ---@param options? table  width: cells for the whole time (default 100)
 ---@return string
@@ -39,6 +51,9 @@ return function(t, options)
     local text, letters = line(t, d, width)
     for letter in pairs(letters) do used[letter] = true end
     out[#out + 1] = ("device %" .. digits .. "d |%s| %s"):format(d, text, peaks[d])
+    for _, lane in ipairs(t:own_lanes(d)) do
+      out[#out + 1] = ("%" .. 7 + digits .. "s |%s| %s"):format("", own_line(t, lane, width), lane.name)
+    end
   end
   local legend = {}
   for _, pass in ipairs(t.PASSES) do

@@ -7,6 +7,7 @@ local number = require "tperf.output.number"
 local palette = require "tperf.timeline.picture.palette"
 local task_lists = require "tperf.timeline.tasks"
 
+local OWN_ROWS <const>, MOST_LANES <const> = 1 << 21, 64 -- threads of passes of a schedule's own kinds
 local MOST_TASKS = 500000 -- about 100 MB
 
 local OPTIONS = {
@@ -96,6 +97,16 @@ return function(t, options)
         end
         add('{"ph":"X","pid":1,"tid":%d,"ts":%s,"dur":%s,"name":"%s","cat":"%s","args":{%s}}', d, time(op.start),
           time(op.stop - op.start), name, op.overlapped and "overlapped" or op.type, args)
+      end
+    end
+    for i, lane in ipairs(t:own_lanes(d)) do
+      local row = OWN_ROWS + d * MOST_LANES + i
+      add('{"ph":"M","pid":1,"tid":%d,"name":"thread_name","args":{"name":%s}}', row,
+        json.quote(("device %d, %s"):format(d, lane.name)))
+      add('{"ph":"M","pid":1,"tid":%d,"name":"thread_sort_index","args":{"sort_index":%d}}', row, d)
+      for _, pass in ipairs(lane) do
+        add('{"ph":"X","pid":1,"tid":%d,"ts":%s,"dur":%s,"name":%s,"cat":"own","args":{}}', row, time(pass.start),
+          time(pass.stop - pass.start), json.quote(pass.kind .. (pass.microbatch or "")))
       end
     end
     for _, step in ipairs(t:memory(d)) do

@@ -115,6 +115,10 @@ function view.body(timelines, what, options)
         palette.letter[entry.pass], entry.shade, entry.label))
     end
     put_legend_of_tasks(each, tasks, put)
+    if each.own then
+      put(("<span>%d passes of the schedule's own kinds are not drawn here; pictures in SVG have them</span>"):format(
+        #each.own))
+    end
     put(('</p>\n<div class="frame"><svg class="chart" id="chart%d" tabindex="0" role="application" '
       .. 'aria-label="%s: timeline"></svg></div></section>\n'):format(i, view.escape(each.schedule)))
   end
