@@ -2043,6 +2043,7 @@ function tperf_Report:save(path) end
 ---@field weight_bytes number
 ---@field weight_grad_bytes number
 ---@field saved_bytes number activations kept for the backward pass
+---@field times? number how often it runs in a pass, if not once; its counts and times are those of all runs
 ---@field forward tperf.pass
 ---@field backward tperf.pass
 

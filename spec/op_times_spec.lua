@@ -219,3 +219,30 @@ describe("op.frozen", function()
     assert.equal(64 * 16 * 63, c.forward.tensor_flops)
   end)
 end)
+
+describe("rows of ops that run several times", function()
+  it("have the time, FLOPs and bytes of all runs, in prompts and in decoding", function()
+    local function rows(times)
+      local block = tperf.block("b", function(m, p)
+        return op.times(times, { p:column { name = "up", n_in = m.hidden, n_out = m.hidden } })
+      end)
+      local m = tperf.model { name = "m", layers = 1, hidden = 2048, seq = 512, vocab = 1000,
+        architecture = tperf.architecture { name = "a", layer = { block } } }
+      local found = {}
+      for _, row in ipairs(tperf.infer({ model = m, system = "h100-sxm", prompt = 100, generate = 20,
+        ops = true }).ops) do
+        if row.name == "up" then found[row.phase] = row end
+      end
+      return found
+    end
+    local once, often = rows(1), rows(3.5)
+    for _, phase in ipairs { "prefill", "decode" } do
+      for _, name in ipairs { "time", "flops", "bytes" } do
+        assert.near(3.5, often[phase][name] / once[phase][name], 1e-12)
+      end
+      assert.equal(once[phase].bound, often[phase].bound)
+      assert.equal(once[phase].intensity, often[phase].intensity)
+      assert.equal(once[phase].weight_bytes, often[phase].weight_bytes)
+    end
+  end)
+end)

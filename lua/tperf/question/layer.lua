@@ -54,6 +54,7 @@ local layer = {}
 ---@field weight_bytes number
 ---@field weight_grad_bytes number
 ---@field saved_bytes number activations kept for the backward pass
+---@field times? number how often it runs in a pass, if not once; its counts and times are those of all runs
 ---@field forward tperf.pass
 ---@field backward tperf.pass
 

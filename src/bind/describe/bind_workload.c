@@ -411,6 +411,7 @@ static void push_op(lua_State *L, const pricing *p, size_t index) {
     lua_pushstring(L, tperf_workload_block(p->workload, index));
     lua_setfield(L, -2, "block");
     tperf_fields_set(L, "weight_bytes", op->weight_bytes + op->copy_bytes);
+    if (tperf_op_times(op) != 1) tperf_fields_set(L, "times", tperf_op_times(op));
     bool narrow = op->product.read_bytes > 0; // gradients stay in the op's dtype
     double gradients = narrow ? op->parameters * tperf_dtype_bytes(op->dtype) : op->weight_bytes;
     tperf_fields_set(L, "weight_grad_bytes", op->frozen ? 0 : gradients);

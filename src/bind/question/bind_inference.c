@@ -106,9 +106,10 @@ static void op_step(const void *context, double keys, double *values) {
     values[1] = cost.compute;
     values[2] = cost.exposed_memory;
     values[3] = cost.comm;
-    values[4] = pass.tensor_flops;
-    values[5] = pass.vector_flops;
-    values[6] = pass.bytes;
+    double times = tperf_op_times(workload->ops[o->op]);
+    values[4] = times * pass.tensor_flops;
+    values[5] = times * pass.vector_flops;
+    values[6] = times * pass.bytes;
 }
 
 // Adds the op's values over the steps of its form among first … last.
@@ -143,7 +144,9 @@ static void push_form(lua_State *L, op_steps *o, int form, int section, double f
         lua_setfield(L, -2, "block");
         lua_pushinteger(L, form + 1);
         lua_setfield(L, -2, "form");
-        tperf_fields_set(L, "weight_bytes", o->workload->ops[o->op]->weight_bytes);
+        const tperf_op *op = o->workload->ops[o->op];
+        tperf_fields_set(L, "weight_bytes", op->weight_bytes);
+        if (tperf_op_times(op) != 1) tperf_fields_set(L, "times", tperf_op_times(op));
         for (int i = 0; i < TPERF_STEP_VALUES; i++)
             tperf_fields_set(L, op_values[i], sum[i] / (last - first + 1));
         lua_rawseti(L, -2, ++n);

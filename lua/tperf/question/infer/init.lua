@@ -156,8 +156,8 @@ local function refuse(r, o)
 end
 
 -- The resource that limits an op: launch, compute, memory or network.
-local function bound_by(row, accelerator)
-  local launch, hbm = accelerator.launch, accelerator.hbm
+local function bound_by(row, accelerator, times)
+  local launch, hbm = times * accelerator.launch, accelerator.hbm
   local memory = row.bytes / (hbm.bandwidth * hbm.efficiency)
   local best, most = "compute", row.compute_time - launch
   for _, other in ipairs { { "memory", memory }, { "network", row.comm_time }, { "launch", launch } } do
@@ -175,7 +175,7 @@ local function add_rows(rows, phase, part, layers, ops, accelerator)
       comm_time = pass.comm_time, flops = pass.tensor_flops + pass.vector_flops, bytes = pass.bytes,
     }
     row.intensity = row.bytes > 0 and row.flops / row.bytes or nil
-    row.bound = bound_by(row, accelerator)
+    row.bound = bound_by(row, accelerator, op.times or 1)
     rows[#rows + 1] = row
   end
 end
