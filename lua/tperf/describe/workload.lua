@@ -45,10 +45,26 @@ end
 
 local function by_text(a, b) return tostring(a) < tostring(b) end
 
+-- Numbers of functions. Their addresses would do only while they live: a later one may get an earlier one's.
+local identities, last_identity = setmetatable({}, { __mode = "k" }), 0
+
+local function identity_of(value)
+  if not identities[value] then
+    last_identity = last_identity + 1
+    identities[value] = last_identity
+  end
+  return type(value) .. " " .. identities[value]
+end
+
 -- Writes a table's content as text, the same for equal content; functions compare by identity.
 local function write(value, out)
-  if type(value) ~= "table" then
-    out[#out + 1] = type(value) == "number" and ("%.17g"):format(value) or tostring(value)
+  local kind = type(value)
+  if kind == "function" or kind == "userdata" then
+    out[#out + 1] = identity_of(value)
+  elseif kind ~= "table" then
+    out[#out + 1] = kind == "number" and ("%.17g"):format(value) or tostring(value)
+  end
+  if kind ~= "table" then
     return
   end
   local keys, are_names = {}, true
