@@ -57,6 +57,13 @@ describe("ms-swift's swift sft", function()
     local a = arguments("run.sh", SCRIPT:gsub("full", "lora"):format "--quant_bits 4")
     assert.same({ kind = "qlora", rank = 8, targets = "all-linear", dropout = 0.05 }, a.peft)
   end)
+
+  it("takes the word for all products where a list of modules may stand", function()
+    local lora = SCRIPT:gsub("full", "lora")
+    assert.equal("all-linear", arguments("run.sh", lora:format "--target_modules all-linear").peft.targets)
+    assert.same({ "q_proj", "o_proj" }, arguments("run.sh", lora:format "--target_modules q_proj o_proj").peft.targets)
+    assert.same({ "target_modules" }, refused(read("run.sh", lora:format "--target_modules all-linear lm_head")))
+  end)
 end)
 
 describe("ms-swift's megatron commands", function()
@@ -83,6 +90,8 @@ describe("LLaMA-Factory's YAML", function()
     assert.same({ 8, 2, 64, 4096, 0, "full" },
       { a.dp, a.micro_batch, a.global_batch, a.seq, a.zero, a.recompute })
     assert.same({ kind = "lora", rank = 8, targets = "all-linear", dropout = 0.0 }, a.peft)
+    a = arguments("all.yaml", TEXT .. "finetuning_type: lora\nlora_target: all\n", { gpus = 8 })
+    assert.equal("all-linear", a.peft.targets)
     a = arguments("full.yaml", TEXT .. "finetuning_type: full\ndisable_gradient_checkpointing: true\n", { gpus = 8 })
     assert.same({ nil, "fp32", "none" }, { a.peft, a.weights, a.recompute }) -- fp32 under autocast
     a = arguments("pure.yaml", TEXT .. "finetuning_type: full\npure_bf16: true\n", { gpus = 8 })

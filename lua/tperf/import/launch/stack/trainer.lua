@@ -101,9 +101,10 @@ local function targets_of(s, context)
     return USUAL
   end
   local list, seen = {}, {}
-  for _, text in ipairs(type(value) == "table" and value or { value }) do
+  local given = type(value) == "table" and value or { value }
+  if #given == 1 and EVERY[given[1]] then return "all-linear" end -- one word, or a list of one, as parsers make it
+  for _, text in ipairs(given) do
     for name in tostring(text):gmatch "[^%s,]+" do
-      if EVERY[name] and type(value) ~= "table" then return "all-linear" end
       for _, one in ipairs(alternatives(name)) do
         if not known_targets[one] then return nil end
         if not seen[one] then list[#list + 1] = one end
