@@ -49,7 +49,7 @@ function reading.context(o, where)
   if o.given.gpus ~= nil and (not context.gpus or context.gpus < 1) then
     check.fail("tperf.import.launch: 'given.gpus' must be an integer from 1 on, got %s", check.show(o.given.gpus))
   end
-  context.gpus_otherwise = o.gpus
+  context.gpus_otherwise, context.guessed = o.gpus, not (o.stack or o.options)
   function context.fail(format, ...) check.fail("%s: %s", where, format:format(...)) end
   function context.need(name, what) ask(where, name, what) end
   function context.assume(format, ...) context.assumed[#context.assumed + 1] = format:format(...) end
@@ -68,6 +68,10 @@ function reading.of(s, context, where)
   ask_all(where, s.asked)
   local server = s.table.kind == "serving" and s.words[1] ~= nil -- of a model, with all defaults
   if not s.seen and not context.config and not server then
+    if context.guessed then
+      check.fail("%s: of no stack that is known; %s is nearest, but none of its options that matter is set", where,
+        s.table.stack)
+    end
     check.fail("%s sets no option of %s %s: is it of another stack?", where, s.table.stack, s.table.version)
   end
   local r = module_of(s.table).read(s, context)
