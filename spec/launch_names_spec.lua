@@ -55,6 +55,9 @@ describe("a checkpoint's name", function()
     ["openai/gpt-oss-120b"] = { "gpt-oss-120b" },
     ["meta-llama/Llama-4-Scout-17B-16E-Instruct"] = { "llama-4-scout" },
     ["zai-org/GLM-4.5-Air-FP8"] = { "glm-4.5-air", "fp8" },
+    ["Qwen/Qwen2-1.5B-Instruct"] = { "qwen2.5-1.5b" }, -- the same sizes, says its config.json
+    ["Qwen/Qwen3-0.6B-Base"] = { "qwen3-0.6b" },
+    ["facebook/opt-125m"] = { "opt-125m" },
     ["someone/Unknown-13B-FP8"] = { nil, "fp8" },
     ["fp8"] = {},
   } do
