@@ -98,6 +98,17 @@ describe("LLaMA-Factory's YAML", function()
     assert.same({ "bf16", "none" }, { a.weights, a.master })
   end)
 
+  it("of v1 trains all weights unless it says peft_config", function()
+    local v1 = "model: Qwen/Qwen3-8B\nmicro_batch_size: 1\ncutoff_len: 2048\ndist_config:\n  name: fsdp2\n%s"
+    local launch = read("v1.yaml", v1:format "", { gpus = 8 })
+    assert.same({ nil, 3 }, { launch.peft, launch.zero })
+    local said = table.concat(launch.assumed, "\n")
+    assert.matches("the command is sft", said)
+    assert.equal(nil, said:match "bf16 is off")
+    launch = read("v1.yaml", v1:format "peft_config:\n  name: lora\n  r: 16\n  target_modules: all\n", { gpus = 8 })
+    assert.same({ "lora", 16, "all-linear" }, { launch.peft.kind, launch.peft.rank, launch.peft.targets })
+  end)
+
   it("reads the DeepSpeed JSON that it names, from the files beside it", function()
     local launch = tperf.import.launch { gpus = 8, files = {
       { name = "run.yaml", text = TEXT .. "finetuning_type: full\ndeepspeed: examples/ds_config.json\n" },
@@ -192,5 +203,27 @@ describe("a chunked cross-entropy", function()
     end
     -- log_softmax and two gradients, 12 bytes for each logit of a sequence, against an eighth of them
     assert.is_true(memory "pytorch" - memory "chunked" > 0.8 * 10.5 * 8192 * 128256)
+  end)
+end)
+
+describe("Layers of multi-token prediction", function()
+  local function mtp(text, name)
+    local files = { { name = name or "run.sh", text = text } }
+    local model = tperf.import.arguments(tperf.import.launch { files = files, given = { gpus = 32 } }).model
+    return tperf.model(model).mtp
+  end
+
+  -- DeepseekV3ForCausalLM and Qwen3NextForCausalLM do not load them (transformers, _keys_to_ignore_on_load_unexpected).
+  it("are not in models of Transformers", function()
+    assert.equal(0, mtp("NPROC_PER_NODE=32 swift sft --model deepseek-ai/DeepSeek-V3 --tuner_type lora"))
+    assert.equal(0, mtp("model_name_or_path: Qwen/Qwen3-Next-80B-A3B-Instruct\nstage: sft\ncutoff_len: 4096\n"
+      .. "finetuning_type: lora\nper_device_train_batch_size: 1\ngradient_accumulation_steps: 1\n", "run.yaml"))
+  end)
+
+  it("are in ms-swift's megatron commands as they say", function()
+    local command = "NPROC_PER_NODE=32 megatron sft --model deepseek-ai/DeepSeek-V3 --max_length 4096 "
+      .. "--expert_model_parallel_size 8 --global_batch_size 64 "
+    assert.equal(0, mtp(command))
+    assert.equal(1, mtp(command .. "--mtp_num_layers 1"))
   end)
 end)

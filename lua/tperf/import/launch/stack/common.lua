@@ -2,8 +2,22 @@
 -- (lua/tperf/import/launch/settings.lua) into a neutral reading. context: { gpus, gpus_otherwise, given,
 -- gpus_of_launcher, assume(text), fail(format, …) }.
 local check = require "tperf.base.check"
+local checkpoints = require "tperf.import.launch.arguments.checkpoints"
+local models = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 
 local common = {}
+
+--- Gives a checkpoint's model the layers of multi-token prediction that the stack trains, whatever the checkpoint has.
+---@param r table       the reading; its model_changes may be set
+---@param context table
+---@param layers integer
+---@param why string    what the assumption says
+function common.predicted_layers(r, context, layers, why)
+  local name = checkpoints.model(r.model_name)
+  if not name or models(name).mtp == layers then return end
+  r.model_changes = { mtp = layers }
+  context.assume(why)
+end
 
 --- The number of GPUs; raises if it is unknown.
 function common.gpus(context)

@@ -36,6 +36,8 @@ function swift.read(s, context)
   if not s:get "--packing" then context.assume "every sequence has --max_length tokens, without --packing" end
   if s:get "--recompute-granularity" == "none" then r.recompute = { granularity = "none" } end
   r.model_name, r.model, r.peft = s:set "--model", nil, peft(s)
+  common.predicted_layers(r, context, s:get "--mtp-num-layers" or 0,
+    "multi-token prediction has the layers of --mtp_num_layers, which are none unless it is said")
   return r
 end
 

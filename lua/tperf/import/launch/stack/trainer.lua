@@ -127,10 +127,14 @@ local function four_bits(s)
   return known
 end
 
+-- Whether the settings are of LLaMA-Factory's v1, whose files say `model`: its defaults are its own.
+local function first_version(s) return s.table.stack == "LLaMA-Factory" and s.by_option.model ~= nil end
+
 local PEFT <const> = { "peft.kind", "peft.rank", "peft.dropout", "peft.targets", "peft.all" }
 
 local function peft(s, context)
   local kind = word(s, "peft.kind")
+  if first_version(s) and not s.by_option["peft_config.name"] then kind = nil end
   if kind == nil or WHOLE[kind] then
     without_effect(s, table.unpack(PEFT))
     four_bits(s) -- of all weights, which is refused
@@ -166,6 +170,9 @@ local function objective(s, context, axes)
     return
   end
   axes.objective = known[1]
+  if first_version(s) and not s:has "objective" then
+    context.assume "the command is sft: a file of v1 does not say whether it is sft or dpo"
+  end
   if not PRETRAINS[name] then axes.routing = "finetuning" end
   if known[1] and (not known[2] or any(s, "reference.precomputed")) then axes.reference = "precomputed" end
 end
@@ -359,7 +366,9 @@ local function usual(s, context)
   local task = word(s, "task")
   if task ~= "causal_lm" then unread(s, "task") end
   if any(s, "quant.dequantized") then without_effect(s, "quant.load") end
-  if word(s, "dtype.bf16") == "false" and not any(s, "dtype.fp16") then
+  local follows = first_version(s) or s.table.stack == "ms-swift" -- bf16 unless the file says otherwise
+  local off = word(s, "dtype.bf16") == "false" and (s:has "dtype.bf16" or not follows)
+  if off and not any(s, "dtype.fp16") then
     context.assume "products in bf16, although bf16 is off: training in fp32 is not modelled for this stack"
   end
   without_effect(s, "dtype.bf16", "dtype.fp16", "sequence_parallel", "launcher.config", "stack.options")
@@ -375,6 +384,7 @@ function trainer.read(s, context)
   batches(s, context, r)
   sequence(s, context, r)
   r.model_name = s:concept "model.name"
+  common.predicted_layers(r, context, 0, "no layers of multi-token prediction: Transformers' classes leave them out")
   r.peft = peft(s, context)
   optimizer(s, found)
   objective(s, context, found)
