@@ -1,7 +1,6 @@
 -- Intervals of runs that no fit saw: the classes and how an answer finds the nearest (docs/limits.md).
 local classes = require "tperf.measured.calibrate.classes"
 local intervals = require "tperf.describe.intervals"
-local kernels = require "tperf.describe.kernels"
 local program = require "program"
 local served = require "tperf.measured.calibrate.served"
 local tperf = require "tperf"
@@ -84,8 +83,8 @@ describe("the interval of an answer", function()
   it("is that of the class that narrows down all others, or the widest of those that none does", function()
     local function spread(features) return intervals.of("time", features) end
     local function class(where)
-      for _, one in ipairs(kernels.of "intervals".classes) do
-        local same = one.figure == "time"
+      for _, one in ipairs(intervals.known "time") do
+        local same = true
         for name, value in pairs(where) do same = same and one.where[name] == value end
         for name in pairs(one.where) do same = same and where[name] ~= nil end
         if same then return one end

@@ -72,4 +72,17 @@ describe("a kernels file of one's own", function()
       assert.truthy(out.err:find("losses.yaml:1", 1, true), out.err)
     end)
   end)
+
+  it("is refused with the line that is no class of runs", function()
+    with_folder(function(folder)
+      assert(os.execute("mkdir -p " .. folder .. "/kernels"))
+      for _, line in ipairs { "1.5 0.8 100 9 a=b", "0.8 1.5 100 a=b", "0.8 1.5 100 9 a", "0.8 1.5 100 9 a=b" } do
+        local ok = line == "0.8 1.5 100 9 a=b"
+        program.write(folder .. "/kernels/intervals.yaml", "source: mine\nclasses:\n  time: |\n    " .. line .. "\n")
+        local out = program.shell(("tperf %s --data %s"):format(ASK, folder))
+        assert.equal(ok and 0 or 1, out.code)
+        assert.truthy(ok or out.err:find('got "' .. line .. '"', 1, true), out.err)
+      end
+    end)
+  end)
 end)

@@ -1,5 +1,5 @@
 -- The software of a question: `typical` by default, and named in every answer.
-local kernels = require "tperf.describe.kernels"
+local intervals = require "tperf.describe.intervals"
 local program = require "program"
 local tperf = require "tperf"
 
@@ -24,8 +24,8 @@ local function train(changes) return tperf.train(with(changes)) end
 
 -- The class with exactly these conditions in kernels/intervals.yaml.
 local function class(figure, where)
-  for _, one in ipairs(kernels.of "intervals".classes) do
-    local same = one.figure == figure
+  for _, one in ipairs(intervals.known(figure)) do
+    local same = true
     for name, value in pairs(one.where) do same = same and where[name] == value end
     for name, value in pairs(where) do same = same and one.where[name] == value end
     if same then return one end

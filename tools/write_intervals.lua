@@ -10,7 +10,8 @@ local own = tperf.validate { file = file }.cases
 local shared = {}
 for _, kind in ipairs { "typical", "tuned" } do shared[kind] = tperf.validate { file = file, software = kind }.cases end
 local lines = { [[
-# Intervals that hold nine tenths of runs which no fit saw, by class: quantiles of measured / predicted, 5 % and 95 %.
+# Intervals that hold nine tenths of runs which no fit saw, by figure and class: quantiles of measured / predicted, 5 %
+# and 95 %, runs, sources, and what the runs have in common.
 source: >-
   made by `make intervals` (lua/tperf/measured/calibrate/classes.lua) from the training runs behind docs/accuracy.md;
   time: typical, tuned: each stack predicted by the profile fitted to the others of that kind, without its own facts;
@@ -21,11 +22,14 @@ source: >-
 classes:]] }
 local observed = classes.observed(own, shared)
 for _, one in ipairs(served.observed(table.move(arg, 2, #arg, 1, {}))) do observed[#observed + 1] = one end
+local figure
 for _, class in ipairs(classes.of(observed)) do
+  if class.figure ~= figure then lines[#lines + 1] = ("  %s: |"):format(class.figure) end
+  figure = class.figure
   local where = {}
-  for i, name in ipairs(check.names(class.where)) do where[i] = ("%s: %s"):format(name, class.where[name]) end
-  lines[#lines + 1] = ("  - { figure: %s, where: { %s }, low: %.3g, high: %.3g, runs: %d, sources: %d }"):format(
-    class.figure, table.concat(where, ", "), class.low, class.high, class.runs, class.sources)
+  for i, name in ipairs(check.names(class.where)) do where[i] = ("%s=%s"):format(name, class.where[name]) end
+  lines[#lines + 1] = ("    %.3g %.3g %d %d %s"):format(class.low, class.high, class.runs, class.sources,
+    table.concat(where, " "))
 end
 local out <close> = assert(io.open("kernels/intervals.yaml", "w"))
 out:write(table.concat(lines, "\n"), "\n")

@@ -15,16 +15,36 @@ local function has_all(fields, wanted)
   return true
 end
 
+local by_figure = {}
+
+--- The classes of a figure in kernels/intervals.yaml.
+---@param figure string    such as "time", "memory", "tpot"
+---@return table[] classes  { where, low, high, runs, sources } each; not to be changed
+function intervals.known(figure)
+  local list = by_figure[figure]
+  if list then return list end
+  list = {}
+  for line in (kernels.of "intervals".classes[figure] or ""):gmatch "[^\n]+" do
+    local low, high, runs, sources, conditions = line:match "^(%S+) (%S+) (%S+) (%S+) (.*)$"
+    local where = {}
+    for name, value in conditions:gmatch "([^ =]+)=([^ =]+)" do where[name] = value end
+    list[#list + 1] = { where = where, low = tonumber(low), high = tonumber(high), runs = math.tointeger(runs),
+      sources = math.tointeger(sources) }
+  end
+  by_figure[figure] = list
+  return list
+end
+
 local function narrows(one, other) return one ~= other and has_all(one.where, other.where) end
 
 --- The nearest classes of a figure; none: nothing comparable was measured.
 ---@param figure string    such as "time", "memory", "tpot"
 ---@param features table<string, string>  of the question, such as { software = "typical", model = "experts" }
----@return table[] classes  { figure, where, low, high, runs, sources } each
+---@return table[] classes  of intervals.known
 function intervals.classes(figure, features)
   local met, nearest = {}, {}
-  for _, class in ipairs(kernels.of "intervals".classes) do
-    if class.figure == figure and has_all(features, class.where) then met[#met + 1] = class end
+  for _, class in ipairs(intervals.known(figure)) do
+    if has_all(features, class.where) then met[#met + 1] = class end
   end
   for _, class in ipairs(met) do
     local is_nearest = true

@@ -49,29 +49,27 @@ local function loss()
   return passes { kept = bytes(), held = bytes(), whole = check.boolean { default = true } }
 end
 
-local function above_zero(value) return type(value) == "number" and value > 0 and value < math.huge end
-
--- Whether a value is a class of runs with its errors; every question reads some dozens of them.
-local function is_class(one)
-  if type(one) ~= "table" or type(one.figure) ~= "string" or type(one.where) ~= "table" then return false end
-  for name, value in pairs(one.where) do
-    if type(name) ~= "string" or type(value) ~= "string" then return false end
-  end
-  return above_zero(one.low) and above_zero(one.high) and one.low <= one.high
-    and math.type(one.runs) == "integer" and math.type(one.sources) == "integer"
+-- Whether a line is a class of runs: two quantiles of measured / predicted, the number of runs and of their sources,
+-- and conditions, which are features with their values.
+local function is_class(line)
+  local low, high, conditions = line:match "^([%d.]+) ([%d.]+) %d+ %d+ (.+)$"
+  low, high = tonumber(low), tonumber(high)
+  if not (low and high and 0 < low and low <= high) then return false end
+  return conditions:gsub("[%w_-]+=[%w_-]+", ""):find "^ *$" ~= nil
 end
 
--- Classes of runs: a figure, conditions (features with their values), quantiles of measured / predicted, and of how
--- many runs and sources they are.
+-- Classes of runs by figure, in lines of text: every question reads the file, and few of its classes.
 local function classes(value, path)
-  for i, one in ipairs(type(value) == "table" and value or {}) do
-    if not is_class(one) then
-      return nil, ("'%s[%d]' must be a class such as { figure: time, where: { software: typical }, low: 0.8, "
-        .. "high: 1.5, runs: 100, sources: 9 }"):format(path, i), path
+  if type(value) ~= "table" then return nil, ("'%s' must be classes by figure"):format(path), path end
+  for figure, text in pairs(value) do
+    for line in (type(text) == "string" and text or "?"):gmatch "[^\n]+" do
+      if type(figure) ~= "string" or not is_class(line) then
+        return nil, ("'%s.%s' must be lines such as \"0.8 1.5 100 9 model=dense scale=node\": the ends, runs, sources "
+          .. "and conditions of a class; got \"%s\""):format(path, figure, line), path
+      end
     end
   end
-  if type(value) == "table" then return value end
-  return nil, ("'%s' must be a list of classes"):format(path), path
+  return value
 end
 
 -- A schema is made when its file is first read.
@@ -106,9 +104,7 @@ local SCHEMAS <const> = {
     }
   end,
   intervals = function() -- errors of runs that no fit saw
-    return {
-      classes = classes,
-    }
+    return { classes = classes }
   end,
   experts = function()
     return { choice = passes(), bias = passes { held = bytes() }, sorts = count() }
