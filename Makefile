@@ -77,7 +77,7 @@ DATA_FILES := $(sort $(wildcard kernels/*.yaml)) # that the program has even whe
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all mpi mutants run python test unit test-thorough test-mpi check faults coverage accuracy accuracy-record accuracy-docs accuracy-serving intervals docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
+.PHONY: all mpi mutants run python test unit test-thorough test-mpi check faults coverage accuracy accuracy-record accuracy-docs accuracy-serving fits intervals docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
         fuzz-cli fuzz-lua gallery lint format lua-module deps deps-mpi deps-test deps-lint deps-deb deps-pictures install install-lua \
         uninstall deb clean help FORCE
 .DEFAULT_GOAL := all
@@ -147,6 +147,9 @@ accuracy-docs: all ## write docs/accuracy.md, and the figures of docs/limits.md,
 	  $(MEASURED)/nccl_visible.csv $(MEASURED)/operators/custom_allreduce_visible.csv \
 	  spec/data/measured/gemm_torch.csv spec/data/measured/attention_torch.csv $(MEASURED)/measured_visible.csv
 	$(Q)$(B)/tperf run --trust tools/write_limits.lua
+
+fits: all ## how many of the published runs in the folder MEASURED, all of which ran, fit by prediction
+	$(Q)$(B)/tperf run --trust tools/fits.lua $(MEASURED)/measured_visible.csv
 
 intervals: all ## write kernels/intervals.yaml, the errors of runs that no fit saw, from the tables in the folders MEASURED, SERVING
 	$(Q)$(B)/tperf run --trust tools/write_intervals.lua $(MEASURED)/measured_visible.csv \

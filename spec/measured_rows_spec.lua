@@ -562,6 +562,14 @@ describe("a row of a training run", function()
     return step.case(row(fields))
   end
 
+  -- NVIDIA's conf/megatron_gpt_peft_tuning_config.yaml: fp8_params, disable_parameter_transpose_cache.
+  it("of MLPerf's LoRA stores frozen weights once, in 8 bits", function()
+    local one = case()
+    assert.same({ "narrow", false }, { one.precision.parameters, one.precision.cached })
+    local other = case { source = "NVIDIA DGX Cloud benchmarking recipes", tp = "4", pp = "1", micro_batch = "1" }
+    assert.same({}, { other.precision.parameters, other.precision.cached })
+  end)
+
   it("of LoRA gives its adapters, and a replica's GPUs from its gradient accumulation", function()
     local one = case()
     assert.same({ kind = "lora", rank = 16, targets = { "linear_qkv", "linear_proj" }, dropout = 0.1, a2a = true },

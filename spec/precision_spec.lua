@@ -102,6 +102,18 @@ describe("the weights of a product", function()
     assert.equal(2 * (1 + 1 / 32), bytes({ recipe = "mxfp8", parameters = "narrow" }, B200))
   end)
 
+  -- Megatron-Core's disable_parameter_transpose_cache: Hopper's second copy, a transposition, is made for each backward
+  -- pass, which reads and writes a byte a weight. Blocks by columns have scales of their own: both copies stay.
+  it("are one copy if parameters are narrow and no copy lives across micro-batches", function()
+    local once = { recipe = "fp8-current", parameters = "narrow", cached = false }
+    assert.equal(1, bytes(once))
+    assert.equal(2 * weights, op_of(train(once), "qkv-weight").backward.bytes)
+    assert.equal(0, op_of(train(once), "qkv-weight").forward.bytes)
+    assert.equal(1, bytes({ recipe = "fp8-current", parameters = "narrow" }, { zero = 3 }))
+    assert.equal(1, bytes(once, B200))
+    assert.equal(2 * (1 + 1 / 32), bytes({ recipe = "mxfp8", parameters = "narrow", cached = false }, B200))
+  end)
+
   it("still have gradients in 16 bits, master copies and moments", function()
     local narrow, wide = train { recipe = "fp8-current", parameters = "narrow" }, train "bf16"
     assert.equal(wide.memory.gradients, narrow.memory.gradients)

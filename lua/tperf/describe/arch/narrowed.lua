@@ -4,7 +4,7 @@
 --   NAME-cast     forward: reads X in 16 bits, writes it by rows and, if that copy is kept, by columns. Backward: the
 --                 same for Y's gradient, plus whatever X still needs: a transposition of the gathered copy, or a second
 --                 quantisation of an input kept in 16 bits
---   NAME-weight   if copies of weights do not live across micro-batches: W, for each pass
+--   NAME-weight   if copies of weights do not live across micro-batches: W, for each pass, or its other copy alone
 -- After a norm whose kernel quantises (some recipes), the norm writes no 16-bit output and the cast reads none; not if
 -- an adapter beside the product reads that output, which is then also gathered over tp in 16 bits, for both
 -- (Megatron-Bridge and NeMo set TransformerEngine's return_layernorm_output and return_layernorm_output_gathered).
@@ -103,11 +103,11 @@ local function cast(shape, r, n, behind_norm, elsewhere, unread, came)
   return kept > 0 and not shape.recomputed and made:again(saved * shape.again / kept) or made
 end
 
--- Quantises weights for every pass, from the gathered ones.
+-- Quantises weights for every pass, from the gathered ones; those kept narrow are turned for every backward pass.
 local function weight_cast(shape, r)
-  if r.cached or r.parameters == "narrow" then return nil end
+  if r.cached then return nil end
   local weights, forward, backward = shape.used * shape.n_in * shape.n_out, 0, 0
-  if r.gather == "bf16" then
+  if r.gather == "bf16" and r.parameters == "bf16" then
     forward = (WIDE + r.weight + (r.measured and WIDE or 0)) * weights
     backward = (WIDE + r.weight + (r.column_scales and WIDE or 0)) * weights
   elseif r.columns == "transposed" then
@@ -123,7 +123,8 @@ end
 -- Bytes per weight: as stored, of further copies, gathered by replicas, and moved once per iteration to make the
 -- copies. Parameters with separate scales by columns are gathered in 16 bits (Megatron-LM's
 -- reuse_grad_buf_for_mxfp8_param_ag) or as both copies, which takes as many bytes; blocks of 128 x 128 are the same by
--- rows and by columns.
+-- rows and by columns. Parameters of one scale whose copies do not live across micro-batches are stored once
+-- (Megatron-Core's disable_parameter_transpose_cache): the other copy is made of them.
 local function weights_of(r)
   local square = r.weight_block == r.block and r.own_columns
   if r.parameters == "bf16" then
@@ -131,9 +132,10 @@ local function weights_of(r)
     if not r.cached then return WIDE, 0, gathered, 0 end
     return WIDE, r.copies * r.weight, gathered, WIDE + (r.measured and WIDE or 0) + r.copies * r.weight
   end
-  local held = r.copies * r.weight
+  local copies = not r.cached and r.columns == "transposed" and 1 or r.copies
+  local held = copies * r.weight
   if square then return held, 0, WIDE, WIDE + held end
-  return held, 0, r.weight, r.copies > 1 and 2 * r.weight or 0
+  return held, 0, r.weight, copies > 1 and 2 * r.weight or 0
 end
 
 local function product(one, r, frozen, shared)
