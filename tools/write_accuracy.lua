@@ -199,8 +199,10 @@ local function profiles(out)
     for i, number in ipairs(NUMBERS) do
       cells[i] = number == "host" and ("%.1f us"):format(p.host * 1e6) or ("%.2f"):format(p[number])
     end
-    out[#out + 1] = ("| %s | %d | %s | %s | %.2f to %.2f |"):format(name, p.runs, table.concat(cells, " | "),
-      percent(p.error), table.unpack(p.spread))
+    if p.error then -- engines, and stacks whose numbers are another's, were not fitted to runs
+      out[#out + 1] = ("| %s | %d | %s | %s | %.2f to %.2f |"):format(name, p.runs, table.concat(cells, " | "),
+        percent(p.error), table.unpack(p.spread))
+    end
   end
   out[#out + 1] = ""
 end
