@@ -167,7 +167,7 @@ local ENGINE <const> = {
     more = "{ whole =, windowed =, window_blocks =, states =, apart = blocks of the windowed ones' own pool (SGLang), "
       .. "window = tokens that the first group sees }", option = false },
   { name = "front_ends", within = "engine", group = "engine", check = integer(1, 1024),
-    doc = "processes of a replica that speak HTTP (default: vLLM's, one a rank; else 1)",
+    doc = "HTTP processes of a replica (default 1; vLLM: one a rank)",
     more = "vLLM's --api-server-count, SGLang's --tokenizer-worker-num. Requests go to them in turn." },
   { name = "long_prefill_token_threshold", within = "engine", group = "engine", check = integer(0, MOST, 0),
     doc = "most tokens of a prompt per step (default: no limit)" },
