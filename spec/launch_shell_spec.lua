@@ -154,6 +154,9 @@ describe("a script that submits another one", function()
     assert.same({ "Megatron-LM", 32, 8, 4 }, { r.stack, r.gpus, r.tp, r.dp })
     r = tperf.import.launch { files = files, given = { SIZE = "small" } }
     assert.same({ 8, 1, 8 }, { r.gpus, r.tp, r.dp })
+    files[1].text = files[1].text:gsub(" NNODES=%d;", "")
+    local _, message = pcall(tperf.import.launch, { files = files })
+    assert.matches("does not say NNODES", message, 1, true)
   end)
 
   it("computes with expr as with $((…))", function()

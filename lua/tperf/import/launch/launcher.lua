@@ -71,8 +71,10 @@ end
 ---@return string? missing
 function launcher.gpus(words, last, slurm)
   local found = take_words({}, words, last)
-  for _, value in pairs(found) do
-    if type(value) == "table" then return nil, value.open end
+  for _, all in ipairs { found, slurm } do
+    for _, value in pairs(all) do
+      if type(value) == "table" then return nil, value.open end
+    end
   end
   if found.total then return found.total end
   local nodes = found.nodes or found.slurm_nodes
