@@ -1030,6 +1030,38 @@
 ---@field ascii? boolean no "─"
 ---@field empty? string printed instead of a table without rows
 
+---@class tperf.rl.request
+---@field train? any arguments of tperf.train: the trainer's layout and settings
+---@field rollout? any arguments of tperf.serve: the engine, its layout and settings
+---@field model string|table a name, a file or a table
+---@field system string|table the system (`tperf list systems`, or a file)
+---@field rules? string|table modelling rules (`tperf list rules`)
+---@field gpus integer GPUs in all
+---@field gpu_hour? number dollars per GPU-hour (the system's)
+---@field algorithm? "grpo"|"dapo"|"rloo"|"ppo"|"opd" Grpo (default), dapo, rloo, ppo (with a critic) or opd. opd: on-policy distillation, whose teacher is a reference as large as the model.
+---@field mode? "colocated"|"split"|"async" Colocated (default), split, or async. By default what `staleness` (async) and `train_gpus` (split) ask for.
+---@field train_gpus? integer GPUs of them that train, if the pools are apart (default: half)
+---@field staleness? integer steps by which a rollout's weights may be old (async: 1)
+---@field prompts integer prompts of a step
+---@field samples? integer responses to each prompt (default 1)
+---@field epochs? integer times that a step's responses are trained on (default 1)
+---@field mini? integer responses of an optimizer step (default: all of the step)
+---@field steps? integer steps of the run: adds hours and dollars
+---@field prompt integer tokens of a prompt, on average
+---@field response? integer|table Mean=,cv=,max=,clip= of responses, or one length. { mean =, cv =, max = longest, clip = part of them that is cut there, values = { … } of a trace }. With only max the answer is a range.
+---@field pass_rate? number dynamic sampling: part of the prompts that is kept
+---@field turns? integer turns of a trajectory, with tool_time between (default 1)
+---@field tool_time? number|string time of the tools in each turn
+---@field sandboxes? integer tools that run at once (default: as many as needed)
+---@field reward_time? number|string time of the rewards of a step
+---@field old? "recompute"|"none" Log-probabilities of the old policy: recompute or none. none: the engine's own are taken, or training is strictly on policy.
+---@field ref? boolean Whether a reference's log-probabilities are computed. By default of grpo, ppo and opd: dapo and rloo have no KL term.
+---@field tokens_per_gpu? integer token budget of a packed micro-batch (default: the longest)
+---@field packing? boolean one response in each micro-batch
+---@field refit? "auto"|"ipc"|"nccl"|"reshard"|"disk" How weights reach the engine (default: ipc or nccl). auto: ipc if colocated, else nccl.
+---@field park? boolean keep the trainer's weights and states on the GPU
+---@field seed? integer random seed (default 1)
+
 ---@class tperf.rules.request
 ---@field base? "default"|"subramanian2024" the set that provides the other fields
 ---@field all_reduce_is_two_passes? boolean an all-reduce takes a reduce-scatter and an all-gather everywhere
@@ -2100,6 +2132,33 @@ function tperf_model:flops_per_token(options) end
 ---@field exposed_memory_time number seconds of HBM traffic that compute does not hide
 ---@field comm_time number seconds
 
+---A step of reinforcement learning.
+---@class tperf.rl_step
+---@field step number seconds
+---@field phases { name: string, time: number }[] what follows one another, which add up to the step: rollout, reward, old, ref, values, update, critic, refit, offload, reload, sleep, wake, wait and other
+---@field bound "rollout"|"tail"|"training"|"sandbox"|"refit" what bounds the step
+---@field busy { rollout: number, training: number } part of the step that each pool works
+---@field rollout { time: number, saturated: number, tail: number, drained: number, steady: number?, replicas: integer, gpus: integer, preemptions: integer, utilization: number } seconds; tail: of the last tenth of the responses; steady: with engines that never drain (staleness above 1)
+---@field training { update: number, forward: number, time: number, gpus: integer, dp: integer, micro_batches: integer, micro_batch_tokens: integer, optimizer_steps: integer }
+---@field mode "colocated"|"split"|"async"
+---@field staleness integer
+---@field gpus integer
+---@field responses integer that are trained on, of a step
+---@field generated integer responses of a step before dynamic sampling
+---@field response { mean: number, max: number? } tokens
+---@field refit { method: string, bytes: number, time: number, low: number, high: number }
+---@field samples_per_second number responses trained on
+---@field tokens_per_second_per_gpu number prompt and response tokens trained on, over all GPUs and the whole step
+---@field hours? number of the run, if steps are given
+---@field dollars? number of the run: likewise, with a price
+---@field memory { phase: string, total: number, capacity: number, fits: boolean }[] bytes on a GPU in each phase
+---@field host_memory number bytes on a host while the trainer is parked
+---@field feasible boolean
+---@field reason? string why it does not fit, and the remedy
+---@field intervals { step: { low: number, high: number } } in which the parts' intervals put the step
+---@field understood { read: string[], assumed: table<string, any> }
+---@field warnings string[]
+
 ---The result of a simulation.
 ---@class tperf.served
 ---@field throughput number output tokens a second: of a load that lasts, in the steady middle of the run; else, as all rates, costs and latencies, from the first arrival to the last token
@@ -2903,6 +2962,11 @@ function tperf.report.software(rows) end
 ---@param options? tperf.report.text.request
 ---@return string
 function tperf.report.text(rows, wanted, options) end
+
+---One step of reinforcement learning: its time, phases, memory, and what bounds it.
+---@param given tperf.rl.request
+---@return tperf.rl_step
+function tperf.rl(given) end
 
 ---A set of rules: by name, or a table of fields over a base. It is never changed.
 ---@class tperf.rules.functions

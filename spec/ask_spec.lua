@@ -163,9 +163,9 @@ describe("tperf mcp", function()
     assert.equal("2025-03-26", result.protocolVersion)
     assert.equal("tperf", result.serverInfo.name)
     local tools = replies[2].result.tools
-    assert.same({ "infer", "search", "serve", "train" },
-      { tools[1].name, tools[2].name, tools[3].name, tools[4].name })
-    assert.equal("object", tools[4].inputSchema.type)
+    assert.same({ "infer", "rl", "search", "serve", "train" },
+      { tools[1].name, tools[2].name, tools[3].name, tools[4].name, tools[5].name })
+    assert.equal("object", tools[5].inputSchema.type)
     local wanted = tperf.train { model = "gpt2", system = "h100-sxm", gpus = 8, global_batch = 64 }
     assert.equal("two", replies[3].id)
     assert.equal(wanted.time, replies[3].result.structuredContent.time)

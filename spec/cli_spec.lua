@@ -47,7 +47,7 @@ describe("tperf", function()
   it("refuses unknown commands", function()
     usage("unknown command 'serach' (did you mean 'search'?)", "tperf serach")
     usage("unknown command '--nope'", "tperf --nope")
-    usage("unknown command 'rn' (did you mean 'run'?)", "tperf help rn")
+    usage("unknown command 'runn' (did you mean 'run'?)", "tperf help runn")
     usage("unknown command ''", "tperf ''")
   end)
 

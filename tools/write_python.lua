@@ -12,6 +12,7 @@ local ABOUT <const> = {
   search = "The fastest layouts to train a model; `rows` are ranked, best first.",
   infer = "Latency, throughput and memory of serving a fixed batch.",
   serve = "A simulation of a serving engine under a load.",
+  rl = "One step of reinforcement learning: its time, phases and memory.",
 }
 
 local RESERVED <const> = { ["lambda"] = true, from = true, import = true, global = true, async = true, with = true,

@@ -31,6 +31,7 @@ local FIELDS = {
   propagate = { "tperf.question.uncertain", "propagate" },
   read = { "tperf.input.read" },
   report = { "tperf.report" },
+  rl = { "tperf.question.rl", "run" },
   rules = { "tperf.describe.rules" },
   saturation = { "tperf.question.serve.saturation", "run" },
   schedule = { "tperf.question.schedule" },

@@ -2,7 +2,7 @@
 
 from tperf.engine import ask
 
-__all__ = ["infer", "search", "serve", "train"]
+__all__ = ["infer", "rl", "search", "serve", "train"]
 
 
 def _ask(name, given):
@@ -91,6 +91,87 @@ def infer(
     more: arguments of strategies of your own
     """
     return _ask("infer", locals())
+
+
+def rl(
+    *,
+    gpus,
+    model,
+    prompt,
+    prompts,
+    system,
+    algorithm=None,
+    epochs=None,
+    gpu_hour=None,
+    mini=None,
+    mode=None,
+    old=None,
+    packing=None,
+    park=None,
+    pass_rate=None,
+    ref=None,
+    refit=None,
+    response=None,
+    reward_time=None,
+    rollout=None,
+    rules=None,
+    samples=None,
+    sandboxes=None,
+    seed=None,
+    staleness=None,
+    steps=None,
+    tokens_per_gpu=None,
+    tool_time=None,
+    train=None,
+    train_gpus=None,
+    turns=None,
+    fields=None,
+    **more,
+):
+    """One step of reinforcement learning: its time, phases and memory.
+
+    gpus: GPUs in all
+    model: a name, a file or a table
+    prompt: tokens of a prompt, on average
+    prompts: prompts of a step
+    system: the system (`tperf list systems`, or a file)
+    algorithm: grpo (default), dapo, rloo, ppo (with a critic) or opd. opd: on-policy distillation, whose
+        teacher is a reference as large as the model.
+    epochs: times that a step's responses are trained on (default 1)
+    gpu_hour: dollars per GPU-hour (the system's)
+    mini: responses of an optimizer step (default: all of the step)
+    mode: colocated (default), split, or async. By default what `staleness` (async) and `train_gpus` (split)
+        ask for.
+    old: log-probabilities of the old policy: recompute or none. none: the engine's own are taken, or
+        training is strictly on policy.
+    packing: one response in each micro-batch
+    park: keep the trainer's weights and states on the GPU
+    pass_rate: dynamic sampling: part of the prompts that is kept
+    ref: whether a reference's log-probabilities are computed. By default of grpo, ppo and opd: dapo and
+        rloo have no KL term.
+    refit: how weights reach the engine (default: ipc or nccl). auto: ipc if colocated, else nccl.
+    response: mean=,cv=,max=,clip= of responses, or one length. { mean =, cv =, max = longest, clip = part
+        of them that is cut there, values = { … } of a trace }. With only max the answer is a range.
+    reward_time: time of the rewards of a step
+    rollout: an object of attention_dp, cp, cp_kind, ep, etp, kv_dtype, max_cudagraph_capture_size,
+        max_num_seqs, memory_utilization, moe_dispatcher, pp, precision, software, tp, tp1, tp2, ulysses,
+        weight_dtype
+    rules: modelling rules (`tperf list rules`)
+    samples: responses to each prompt (default 1)
+    sandboxes: tools that run at once (default: as many as needed)
+    seed: random seed (default 1)
+    staleness: steps by which a rollout's weights may be old (async: 1)
+    steps: steps of the run: adds hours and dollars
+    tokens_per_gpu: token budget of a packed micro-batch (default: the longest)
+    tool_time: time of the tools in each turn
+    train: an object of cp, cp_kind, ep, etp, moe_dispatcher, offload_optimizer, overlap_tp, pp, precision,
+        recompute, shard, software, tp, tp1, tp2, ulysses, zero
+    train_gpus: GPUs of them that train, if the pools are apart (default: half)
+    turns: turns of a trajectory, with tool_time between (default 1)
+    fields: the figures wanted, such as memory.total; all by default, op by op
+    more: arguments of strategies of your own
+    """
+    return _ask("rl", locals())
 
 
 def search(

@@ -28,6 +28,7 @@ local ARGUMENTS = {
 -- Functions whose arguments have rows in a registry.
 local function serves(question) return function() return served.rows(question) end end
 local REGISTERED <const> = { ["tperf.train"] = trained.rows, ["tperf.search"] = trained.rows,
+  ["tperf.rl"] = require "tperf.question.rl.arguments".rows,
   ["tperf.layer"] = trained.rows, ["tperf.infer"] = serves "infer", ["tperf.search_inference"] = serves "infer",
   ["tperf.serve"] = serves "serve" }
 

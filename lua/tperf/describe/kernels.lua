@@ -120,6 +120,15 @@ local SCHEMAS <const> = {
       aligned = check.integer { min = 1, max = MOST }, scan = passes(), delta = passes(),
     }
   end,
+  rl = function() -- between rollout and training
+    local fields = {}
+    for _, name in ipairs { "park", "unpark", "sleep", "wake", "asleep", "floor", "unaccounted", "ipc", "nccl",
+      "reshard", "reshard_start", "disk", "length_cv", "length_mean", "colocated_utilization", "split_utilization" } do
+      local one = check.number { min = 0, max = 1e15 }
+      fields[name] = check.record_of { value = one, low = one, high = one }
+    end
+    return fields
+  end,
   memory = function()
     return {
       reserved = check.number { min = 1, max = 100 }, context = size(), nccl = size(), logit = bytes(),

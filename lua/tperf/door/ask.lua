@@ -26,6 +26,7 @@ local ASKS <const> = {
   fewest = { "tperf.question.fewest", "run" },
   infer = { "tperf.question.infer", "run" },
   load_curve = { "tperf.question.serve.curve", "run" },
+  rl = { "tperf.question.rl", "run" },
   saturation = { "tperf.question.serve.saturation", "run" },
   schema = { "tperf.door.schema", "run" },
   search = { "tperf.question.search", "run" },

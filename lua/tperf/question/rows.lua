@@ -14,4 +14,5 @@ return {
   train = { rows = trained.rows }, search = { rows = rows_of_search, tries = true },
   infer = { rows = function() return served.rows "infer" end },
   serve = { rows = function() return served.rows "serve" end },
+  rl = { rows = function() return require "tperf.question.rl.arguments".rows() end },
 }

@@ -104,6 +104,18 @@ function axes.every(serves)
   return every[serves]
 end
 
+--- The GPUs that sizes of axes multiply to, those left out being 1.
+---@param sizes table     name -> size
+---@param folded boolean? true: with axes that fold over others, which multiply no GPUs but the shards of some weights
+---@return integer
+function axes.product(sizes, folded)
+  local product = 1
+  for _, entry in ipairs(axes.every()) do
+    if entry.axis and (folded or not entry.axis.folds) then product = product * (sizes[entry.name] or 1) end
+  end
+  return product
+end
+
 --- The names of all axes, including those that every configuration has.
 ---@return string[]
 function axes.names()

@@ -1,0 +1,119 @@
+local ask = require "tperf.cli.ask.arguments"
+local check = require "tperf.base.check"
+local format = require "tperf.output.format"
+local numbers = require "tperf.input.numbers"
+local options = require "tperf.input.options"
+local registry = require "tperf.question.rl.arguments"
+local settings = require "tperf.cli.ask.settings"
+
+local LENGTHS <const> = { mean = "number", cv = "number", clip = "number", max = "integer" }
+
+-- Parses "1024" or "mean=3000,cv=0.8,max=8192", or returns nil and a message.
+local function response(option, text)
+  local whole = numbers.one("integer", text, 0)
+  if whole then return whole end
+  local found = {}
+  for item in (text .. ","):gmatch "([^,]*)," do
+    local name, value = item:match "^(%w+)=(.+)$"
+    if not LENGTHS[name] then
+      return nil, ("--%s: tokens such as 1024, or mean=3000,max=8192 (and cv= or clip=), got '%s'"):format(option, text)
+    end
+    local number = numbers.one(LENGTHS[name], value, 0)
+    if not number then return nil, ("--%s: %s must be a number, got '%s'"):format(option, name, value) end
+    found[name] = number
+  end
+  return found
+end
+
+local function explained(a)
+  local rows = {}
+  for _, one in ipairs(a.phases) do
+    rows[#rows + 1] = { item = one.name, time = one.time, part = one.time / a.step }
+  end
+  rows[#rows + 1] = { item = "step", time = a.step, part = 1 }
+  return rows
+end
+
+local COLUMNS <const> = {
+  { key = "item", title = "phase" }, { key = "time", unit = "s" }, { key = "part", unit = "%" },
+}
+
+local function say(...) print(string.format(...)) end
+
+-- The sum behind a step, with its numbers.
+local function explain(a)
+  local t, r = a.training, a.rollout
+  local seconds = function(time) return format.number(time, "s") end
+  say("\nupdate = %d optimizer steps over %d micro-batches of %d tokens on %d replicas", t.optimizer_steps,
+    t.micro_batches, t.micro_batch_tokens, t.dp)
+  say("old, ref, values = the forward part of the micro-batches: %s each", seconds(t.forward))
+  say("rollout = %d responses, %.4g tokens on average, at once through %d engines: %s until nine tenths have ended,",
+    a.generated, a.response.mean, r.replicas, seconds(r.saturated))
+  say("  %s for the last tenth", seconds(r.tail))
+  if r.steady then say("  engines that never drain take %s for as many tokens", seconds(r.steady)) end
+  say("refit = %s of weights by %s: %s (%s to %s)", format.number(a.refit.bytes, "bytes"), a.refit.method,
+    seconds(a.refit.time), seconds(a.refit.low), seconds(a.refit.high))
+  say("tokens/s/GPU = prompt and response tokens of %d responses / step / %d GPUs", a.responses, a.gpus)
+end
+
+local function show(values, a)
+  if values.json then
+    return io.stdout:write(require "tperf.output.json".encode(a), "\n")
+  end
+  require "tperf.cli.answer.table"(values, explained(a), COLUMNS)
+  if values.csv then return end
+  local seconds = function(time) return format.number(time, "s") end
+  say("\n%s, bound by %s; with every part at its best or worst: %s to %s", a.mode, a.bound,
+    seconds(a.intervals.step.low), seconds(a.intervals.step.high))
+  say("rollout %d GPUs busy %.0f %%, training %d GPUs busy %.0f %%", a.rollout.gpus, 100 * a.busy.rollout,
+    a.training.gpus, 100 * a.busy.training)
+  say("%.4g responses/s, %.4g tokens/s/GPU (prompt and response, all GPUs, whole step)", a.samples_per_second,
+    a.tokens_per_second_per_gpu)
+  if a.hours then
+    say("run: %.4g h%s", a.hours, a.dollars and (", $%.6g"):format(a.dollars) or "")
+  end
+  for _, m in ipairs(a.memory) do
+    say("memory in %s: %s of %s%s", m.phase, format.number(m.total, "bytes"), format.number(m.capacity, "bytes"),
+      m.fits and "" or ": does not fit")
+  end
+  if values.explain then explain(a) end
+end
+
+-- What an answer takes for granted, on standard error.
+local function tell(a)
+  io.stdout:flush()
+  for _, name in ipairs(check.names(a.understood.assumed)) do
+    io.stderr:write(("assumed: %s = %s\n"):format(name, tostring(a.understood.assumed[name])))
+  end
+  for _, warning in ipairs(a.warnings) do io.stderr:write("tperf: ", warning, "\n") end
+  if a.reason then io.stderr:write("tperf: ", a.reason, "\n") end
+end
+
+return {
+  summary = "time of a step of reinforcement learning: rollout, passes, update, refit",
+  arguments = "MODEL",
+  from = { "models files" },
+  details = [[
+The rollout is simulated as tperf serve does it, all responses at once; the update is priced
+as tperf train does it, in packed micro-batches. For example:
+  tperf rl qwen3-32b -s h100-sxm -g 32 --prompts 64 --samples 16 --prompt 120 \
+    --response mean=3000,max=4096 --train-tp 4 --train-pp 2 --rollout-tp 4 --explain
+--train-gpus N gives GPUs to each pool, --staleness K lets them run side by side.]],
+  options = options.join(ask.options(registry.rows(), false), options.under("this command", {
+    { long = "explain", help = "print the sum behind the step, with its numbers" },
+  }), { settings.option }, options.under("output", options.formats)),
+  run = function(values, arguments)
+    if not arguments[1] then return false, "MODEL is missing" end
+    if arguments[2] then return false, ("one MODEL is needed, got '%s' too"):format(arguments[2]) end
+    local missing = options.missing(values, { "system", "gpus", "prompts", "prompt", "response" })
+    if missing then return false, missing end
+    local wrong = settings.apply(values, arguments)
+    if wrong then return false, wrong end
+    local question, message = ask.asked(registry.rows(), values, { response = response })
+    if not question then return false, message end
+    question.model = arguments[1]
+    local a = require "tperf.question.rl".run(question)
+    show(values, a)
+    tell(a)
+  end,
+}

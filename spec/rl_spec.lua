@@ -1,0 +1,178 @@
+-- A step of reinforcement learning against closed-form limits: the parts' own questions, sums, and hand counts.
+local tperf = require "tperf"
+
+local function question(changes)
+  local q = { model = "llama-3.2-1b", system = "h100-sxm", gpus = 8, prompts = 16, samples = 4, prompt = 128,
+    response = { mean = 200, cv = 0.8, max = 512 }, train = { zero = 1 }, rollout = {} }
+  for name, value in pairs(changes or {}) do q[name] = value end
+  return q
+end
+
+local function ask(changes) return tperf.rl(question(changes)) end
+
+local function phase(a, name)
+  for _, one in ipairs(a.phases) do
+    if one.name == name then return one.time end
+  end
+  return 0
+end
+
+local function sum(a)
+  local total = 0
+  for _, one in ipairs(a.phases) do total = total + one.time end
+  return total
+end
+
+local function near(expected, got, part) assert.is_true(math.abs(got / expected - 1) <= (part or 1e-9), got) end
+
+local base = ask()
+
+describe("a step of reinforcement learning", function()
+  it("is the sum of its phases (6), and its tokens are those of its rate (14)", function()
+    for _, a in ipairs { base, ask { mode = "split" }, ask { staleness = 1 } } do
+      near(a.step, sum(a))
+      near(64 * (128 + 200), a.tokens_per_second_per_gpu * a.gpus * a.step)
+    end
+  end)
+
+  it("rolls out equal lengths as one static batch (1), and one response as infer does (15)", function()
+    local a = ask { gpus = 1, prompts = 32, samples = 1, response = 256 }
+    local served = tperf.serve { model = "llama-3.2-1b", system = "h100-sxm", prompt = 128, output = 256, count = 32,
+      load = { concurrency = 32 }, memory_utilization = 0.6 }
+    near(served.duration, a.rollout.time)
+    assert.is_true(a.rollout.tail < 0.01 * a.rollout.time)
+    local one = ask { gpus = 1, prompts = 1, samples = 1, response = 256 }
+    local alone = tperf.infer { model = "llama-3.2-1b", system = "h100-sxm", prompt = 128, generate = 256, batch = 1 }
+    near(alone.latency, one.rollout.time, 0.15) -- the engine's host times are not in infer
+  end)
+
+  it("falls with GPUs to what the longest response takes (2)", function()
+    local last = math.huge
+    for _, gpus in ipairs { 1, 4, 16, 64 } do
+      local a = ask { gpus = gpus }
+      assert.is_true(a.rollout.time <= last * 1.02)
+      last = a.rollout.time
+    end
+    local one = ask { gpus = 1, prompts = 1, samples = 1, response = 512 }
+    assert.is_true(last >= 0.5 * one.rollout.time and last <= 1.3 * one.rollout.time)
+  end)
+
+  it("adds pools that take turns (3), and takes the longer of two that do not (4)", function()
+    local split, async = ask { mode = "split" }, ask { staleness = 1 }
+    near(split.rollout.time + split.training.time + split.refit.time, split.step)
+    near(math.max(async.rollout.time, async.training.time) + async.refit.time, async.step)
+    near(split.rollout.time / split.step, split.busy.rollout)
+    near(split.training.time / split.step, split.busy.training)
+    assert.equal(split.step, ask { mode = "async", staleness = 0 }.step)
+  end)
+
+  it("does not grow with the staleness (5), which equal lengths gain little from (7)", function()
+    local last = math.huge
+    for k = 1, 3 do
+      local a = ask { staleness = k }
+      assert.is_true(a.step <= last)
+      last = a.step
+    end
+    local one, two = ask { staleness = 1, response = 200 }, ask { staleness = 2, response = 200 }
+    near(one.step, two.step, 0.1)
+  end)
+
+  it("leaves out passes that nobody needs, and sends adapters alone (8)", function()
+    local a = ask { ref = false, old = "none" }
+    assert.equal(0, phase(a, "old") + phase(a, "ref") + phase(a, "values") + phase(a, "critic"))
+    assert.equal(base.training.forward, phase(base, "old"))
+    assert.equal(base.training.forward, phase(base, "ref"))
+    local critic = ask { algorithm = "ppo" }
+    assert.equal(phase(critic, "update"), phase(critic, "critic"))
+    local lora = ask { train = { peft = { kind = "lora" } } }
+    assert.is_true(lora.refit.bytes < 0.1 * base.refit.bytes)
+    local drafts = { speculation = { method = "ngram", tokens = 2, acceptance = 0 } }
+    assert.is_true(ask { rollout = { engine = drafts } }.rollout.time >= base.rollout.time)
+  end)
+
+  it("updates once for each epoch (9), and the same micro-batches in mini-batches", function()
+    near(3 * phase(base, "update"), phase(ask { epochs = 3 }, "update"))
+    local halves = ask { mini = 32 }
+    assert.equal(2, halves.training.optimizer_steps)
+    assert.is_true(halves.training.update >= base.training.update)
+  end)
+
+  it("sends weights at a rate whatever the batch (10)", function()
+    assert.equal(base.refit.time, ask { prompts = 32 }.refit.time)
+    near(2 * tperf.model "llama-3.2-1b":parameters().total / 20e9, base.refit.time)
+  end)
+
+  it("computes a prompt once for its samples (11)", function()
+    local function at(samples, caching)
+      return ask { gpus = 1, prompts = 64 // samples, samples = samples, prompt = 4000, response = 16,
+        rollout = { engine = { prefix_caching = caching } } }.rollout.time
+    end
+    assert.is_true(at(16) < at(16, false)) -- the engines' front ends still read each prompt
+    near(at(1, false), at(1), 0.02)
+  end)
+
+  it("generates what dynamic sampling throws away (12)", function()
+    local a = ask { pass_rate = 0.5 }
+    assert.same({ 64, 128 }, { a.responses, a.generated })
+    assert.equal(base.training.update, a.training.update)
+  end)
+
+  it("waits for tools (13)", function()
+    near(base.rollout.time + 2 * 30, ask { turns = 3, tool_time = 30 }.rollout.time)
+    near(64 * 2 * 30 / 4, ask { turns = 3, tool_time = 30, sandboxes = 4 }.rollout.time)
+    assert.equal("sandbox", ask { turns = 3, tool_time = 30, sandboxes = 4 }.bound)
+  end)
+
+  it("updates as tperf.train does, with its memory (15)", function()
+    local a = ask { packing = false, response = 128, mode = "split", train_gpus = 4 }
+    local c = tperf.train { model = "llama-3.2-1b", system = "h100-sxm", gpus = 4, dp = 4, global_batch = 64, seq = 256,
+      zero = 1 }
+    near(c.time, a.training.update)
+    near(c.memory.total, a.memory[2].total)
+    assert.is_true(a.training.forward > 0.2 * c.time and a.training.forward < 0.45 * c.time)
+  end)
+
+  it("packs by hand counts", function()
+    local a = ask { response = 128, tokens_per_gpu = 1024 } -- 64 responses of 256 tokens, four in a bin
+    assert.same({ 16, 1024 }, { a.training.micro_batches, a.training.micro_batch_tokens })
+  end)
+
+  it("says what it assumed, and gives a range if only the longest is known", function()
+    assert.equal(0.6, base.understood.assumed["rollout.memory_utilization"])
+    assert.equal(0.8, ask { response = { mean = 200, max = 512 } }.understood.assumed["response.cv"])
+    local a = ask { response = { max = 512 } }
+    assert.truthy(a.warnings[1]:find("only response.max is known", 1, true))
+    assert.is_true(a.intervals.step.low < a.step and a.step < a.intervals.step.high)
+  end)
+
+  it("refuses what does not go together, with the field and the remedy", function()
+    for _, case in ipairs {
+      { { mode = "colocated", staleness = 1 }, "'staleness' 1 does not go with mode", "use mode = \"async\"" },
+      { { tokens_per_gpu = 256 }, "'tokens_per_gpu' 256 is below the longest sequence", "give at least that" },
+      { { mini = 24 }, "'mini' 24 does not divide", "give a divisor" },
+      { { prompts = 15, samples = 1 }, "'prompts' gives 15 responses to 8 replicas", "change it" },
+      { { train_gpus = 8, mode = "split" }, "'train_gpus' 8 leaves none", "give 1 to 7" },
+      { { train = { seq = 1 } }, "'train.seq' follows from the step", "leave it out" },
+      { { rollout = { replicas = 2 } }, "'rollout.replicas' follows from the step", "leave it out" },
+      { { response = { mean = 600, max = 512 } }, "'response.mean' 600 is more than response.max", "give the mean" },
+      { { response = { mean = 200, clip = 0.5, max = 512 } }, "'response.clip' 0.5", "lower the clip" },
+      { { gpus = 6, prompts = 24, rollout = { tp = 4 } }, "'rollout' has engines of 4 GPUs", "change train_gpus" },
+    } do
+      local done, message = pcall(ask, case[1])
+      assert.is_false(done)
+      for i = 2, 3 do assert.truthy(tostring(message):find(case[i], 1, true), message) end
+    end
+  end)
+
+  it("cuts so many responses as were said", function()
+    local lengths = require "tperf.question.rl.lengths"
+    local r = lengths.of({ mean = 300, clip = 0.25, max = 512 }, {})
+    local cut, total = 0, 0
+    for i = 1, 2000 do
+      local n = r.of((i - 0.5) / 2000)
+      cut, total = cut + (n >= 512 and 1 or 0), total + n
+    end
+    near(0.25, cut / 2000, 0.01)
+    near(300, total / 2000, 0.005)
+  end)
+end)
