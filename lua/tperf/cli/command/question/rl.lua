@@ -98,7 +98,8 @@ The rollout is simulated as tperf serve does it, all responses at once; the upda
 as tperf train does it, in packed micro-batches. For example:
   tperf rl qwen3-32b -s h100-sxm -g 32 --prompts 64 --samples 16 --prompt 120 \
     --response mean=3000,max=4096 --train-tp 4 --train-pp 2 --rollout-tp 4 --explain
---train-gpus N gives GPUs to each pool, --staleness K lets them run side by side.]],
+--train-gpus N gives GPUs to each pool, --staleness K lets them run side by side. The range of
+a step adds up the ranges of its parts; no measured steps made it.]],
   options = options.join(ask.options(registry.rows(), false), options.under("this command", {
     { long = "explain", help = "print the sum behind the step, with its numbers" },
   }), { settings.option }, options.under("output", options.formats)),
