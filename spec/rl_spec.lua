@@ -176,3 +176,42 @@ describe("a step of reinforcement learning", function()
     near(300, total / 2000, 0.005)
   end)
 end)
+
+describe("a table of measured steps", function()
+  local program = require "program"
+  local COLUMNS <const> = "id,source,algorithm,mode,staleness_k,model_hf,gpu,gpus_total,gpus_train,train_backend,"
+    .. "train_tp,zero_fsdp_offload,gen_engine,gen_tp,prompts_per_step,samples_per_prompt,prompt_len_mean,"
+    .. "resp_len_mean,resp_len_max,clip_ratio,mini_micro_budget,kl_ref,step_s,gen_s,gen_kind,logprob_s,update_s,"
+    .. "quality\n"
+  local ROWS <const> = "a,mine,GRPO,colocated,0,llama-3.2-1b,H100,8,8,FSDP2,,,vLLM,1,16,4,128,200,512,,"
+    .. "\"T-GBS 32; packing on, 640 tok/bin\",no,10,4,full,1,2,A\n"
+    .. "b,mine,GRPO,async,2,llama-3.2-1b,H100,8,4,Megatron-Core,2,full recompute,SGLang,2,16,4,128,200,512,,,ref pass,"
+    .. "9,3,wait,,,B\nc,mine,GRPO,colocated,0,llama-3.2-1b,H100,8,8,,,,,,16,4,128,,512,,,,9,,,,,B\n"
+    .. "d,mine,GRPO,colocated,0,llama-3.2-1b,H100,8,8,,,,,,16,4,128,200,512,,,,9,,,,,C\n"
+
+  it("is predicted row by row, as somebody asks who has read it", function()
+    local path = os.tmpname() .. ".csv"
+    program.write(path, COLUMNS .. ROWS)
+    local r = tperf.validate { file = path }
+    os.remove(path)
+    local found = {}
+    for _, case in ipairs(r.cases) do found[case.label .. " " .. case.metric] = case end
+    local q = question { samples = 4, mini = 32, tokens_per_gpu = 640, ref = false, mode = "colocated",
+      response = { mean = 200, max = 512 }, train = { zero = 3 }, rollout = { tp = 1 } }
+    local a = tperf.rl(q)
+    near(a.step, found["a step_s"].predicted)
+    near(a.rollout.drained, found["a gen_s"].predicted)
+    near(phase(a, "old"), found["a logprob_s"].predicted)
+    near(phase(a, "update"), found["a update_s"].predicted)
+    near(a.intervals.step.high, found["a step_s"].spread[2] * a.step)
+    assert.is_nil(found["b gen_s"]) -- only what the trainer waited for
+    local b = tperf.rl(question { mode = "async", staleness = 2, train_gpus = 4, response = { mean = 200, max = 512 },
+      train = { zero = 1, tp = 2, recompute = "full" },
+      rollout = { tp = 2, software = "sglang" } })
+    near(b.step, found["b step_s"].predicted)
+    local reasons = {}
+    for i, left in ipairs(r.left_out) do reasons[i] = left.reason end
+    table.sort(reasons)
+    assert.same({ "quality C", "the mean response is not given" }, reasons)
+  end)
+end)

@@ -171,7 +171,8 @@ function cases.statistics(list, field)
   return rows
 end
 
---- The metrics of serving, in display order.
-cases.METRICS = { "E2E", "E2E p99", "TPOT", "TTFT", "throughput", "KV cache" }
+--- The metrics of serving and of steps of reinforcement learning, in display order.
+cases.METRICS = { "E2E", "E2E p99", "TPOT", "TTFT", "throughput", "KV cache", "step_s", "gen_s", "logprob_s", "ref_s",
+  "update_s", "critic_s", "refit_s" }
 
 return cases
