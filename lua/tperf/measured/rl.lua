@@ -28,15 +28,13 @@ local function tokens_in(text, pattern)
 end
 
 -- Lengths of responses. NeMo-RL's bins are as long as a prompt and its response may be together.
-local function response_of(row, prompt)
+local function response_of(row, prompt, bin)
   local mean, most = read.positive(row.resp_len_mean), read.count(row.resp_len_max)
-  local bin = tokens_in(row.mini_micro_budget, "([%d,]+) tok/bin")
   if bin and most then most = math.max(math.min(most, bin - prompt), 1) end
-  if not mean then return nil, "the mean response is not given" end
   if most and mean > most then mean = most end
   local clip = read.positive(row.clip_ratio)
   if not (clip and most and clip < 1 and mean > clip * most and mean < most) then clip = nil end
-  return { mean = mean, max = most, clip = clip }, bin
+  return { mean = mean, max = most, clip = clip }
 end
 
 -- The trainer's layout and what its column about memory says.
@@ -65,6 +63,7 @@ local function refusal(row)
   for _, name in ipairs { "gpus_total", "prompts_per_step" } do
     if not read.count(row[name]) then return name .. " is not given" end
   end
+  if not read.positive(row.resp_len_mean) then return "the mean response is not given" end
   if row.algorithm:find "agent" or row.algorithm:find "SWE" then return "agents, whose tools take an unknown time" end
   if not algorithm_of(row) then return read.unknown(row.algorithm, "algorithm") end
 end
@@ -75,15 +74,15 @@ local function question_of(row, options)
   local machine, unknown = cases.system(row.gpu, options)
   if not machine then return nil, unknown end
   local prompt = math.floor((read.positive(row.prompt_len_mean) or PROMPT) + 0.5)
-  local response, bin = response_of(row, prompt)
-  if not response then return nil, bin end
+  local bin = tokens_in(row.mini_micro_budget, "([%d,]+) tok/bin")
   local mode, stale, train_gpus = mode_of(row)
-  local ref = row.kl_ref ~= "" and row.kl_ref:find "^no" == nil or nil
-  if row.kl_ref:find "^no" then ref = false end
+  local ref -- else the algorithm's
+  if row.kl_ref ~= "" then ref = not row.kl_ref:find "^no" end
   return {
     model = row.model_hf, system = machine, gpus = read.count(row.gpus_total), algorithm = algorithm_of(row),
     mode = mode, staleness = stale, train_gpus = train_gpus, prompts = read.count(row.prompts_per_step),
-    samples = read.count(row.samples_per_prompt) or 1, prompt = prompt, response = response, ref = ref,
+    samples = read.count(row.samples_per_prompt) or 1, prompt = prompt, response = response_of(row, prompt, bin),
+    ref = ref,
     mini = read.count(row.mini_micro_budget:match "T%-GBS (%d+)" or ""), tokens_per_gpu = bin,
     packing = row.mini_micro_budget:find "packing off" == nil, train = trainer_of(row),
     refit = mode ~= "colocated" and row.source:find "NeMo" and "reshard" or nil,
@@ -100,8 +99,6 @@ local function phases_of(a)
   for _, one in ipairs(a.phases) do times[one.name] = one.time end
   return times
 end
-
-local function plain(message) return (tostring(message):gsub("^[^:]*:%d+: ", ""):gsub(";.*$", ""):gsub("%d+", "N")) end
 
 local function add_all(collect, row, question, a)
   local about = { engine = read.text(row.gen_engine, "vLLM"), gpu = question.system, model = row.model_hf,
@@ -123,9 +120,9 @@ function rl.cases(rows, _, options, tell)
   for i, row in ipairs(rows) do
     tell(i, #rows)
     local question, reason = question_of(row, options)
-    local done, a
-    if question then done, a = check.attempt(require "tperf.question.rl".run, question) end
-    if done then add_all(collect, row, question, a) else collect.leave_out(reason or plain(a)) end
+    local a
+    if question then a, reason = cases.answer(question, require "tperf.question.rl".run) end
+    if a then add_all(collect, row, question, a) else collect.leave_out(reason) end
   end
   return collect.result()
 end

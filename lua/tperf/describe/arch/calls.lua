@@ -133,7 +133,7 @@ end
 -- group with `seq` encodes something, once, when the prompt is read. One with a `rate` has so many tokens for each of
 -- the model's. In a step of decoding, on average, that many of the batch's sequences have one: with 1.75 of them, one
 -- step in four has 1 and three have 2. From 1 on, each has several, one step after the other.
-local function paced(p)
+local function shares_of(p)
   local group = p.group
   local rate, seq = group and group.rate, group and group.seq
   if p.mode == "train" or not seq then return { { p, 1 } } end
@@ -175,8 +175,8 @@ end
 ---@return table[] ops  with the block's `name`
 function calls.block(one, m, p)
   local list = { name = one.name }
-  for i, paces in ipairs(paced(p)) do
-    local share, times = table.unpack(paces)
+  for i, one_of in ipairs(shares_of(p)) do
+    local share, times = table.unpack(one_of)
     local ops = called(one, m, share)
     if times == 1 and i == 1 then return ops end
     for k = 1, #ops do

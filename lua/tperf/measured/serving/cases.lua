@@ -101,9 +101,12 @@ function cases.beside(path, name) return (path:match "^(.*/)[^/]*$" or "") .. na
 
 local function plain(message) return (tostring(message):gsub("^[^:]*:%d+: ", ""):gsub(";.*$", ""):gsub("%d+", "N")) end
 
---- tperf.serve's answer, or nil and a reason without figures, so that similar reasons are counted together.
-function cases.answer(question)
-  local done, result = check.attempt(require "tperf.question.serve".run, question)
+--- The answer of tperf.serve, or of another question, or nil and a reason without figures, so that similar reasons are
+--- counted together.
+---@param question table
+---@param ask (fun(question: table): table)?
+function cases.answer(question, ask)
+  local done, result = check.attempt(ask or require "tperf.question.serve".run, question)
   if done then return result end
   return nil, plain(result)
 end

@@ -130,4 +130,22 @@ function arguments.schema()
   return schema
 end
 
+--- A copy of the arguments that a step passes on to another question. Raises for those that the step decides.
+---@param given any       `train` or `rollout` of the question
+---@param within string   "train" or "rollout"
+---@param question string "tperf.train" or "tperf.serve"
+---@param decided table<string, true>
+---@return table
+function arguments.passed_on(given, within, question, decided)
+  if given ~= nil and type(given) ~= "table" then
+    check.fail("tperf.rl: '%s' must be a table of arguments of %s, got %s", within, question, check.show(given))
+  end
+  local copy = {}
+  for name, value in pairs(given or {}) do
+    if decided[name] then check.fail("tperf.rl: '%s.%s' follows from the step; leave it out", within, name) end
+    copy[name] = value
+  end
+  return copy
+end
+
 return arguments

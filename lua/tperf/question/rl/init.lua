@@ -144,7 +144,7 @@ local function step_of(o, response, assumed)
   local t = training.of(o, response, train_gpus)
   local r = rollout.of(o, response, rollout_gpus, assumed)
   local train_phases = trained(o, t)
-  local switch = switching.of(o, t, r, train_gpus)
+  local switch = switching.of(o, t, r)
   local phases, step = phases_of(o, r, train_phases, switch)
   local train_time = sum(train_phases)
   local other = o.mode == "colocated" and phases[#phases].time or 0

@@ -1,19 +1,11 @@
 --- Lengths of responses: a lognormal distribution cut at the longest, from what is known of it.
 local check = require "tperf.base.check"
 local kernels = require "tperf.describe.kernels"
+local normal = require "tperf.question.goodput.normal"
 
 local lengths = {}
 
 local STEPS <const> = 50 -- of bisections
-
--- The normal distribution function, by Abramowitz and Stegun 7.1.26 (error below 1.5e-7).
-local function phi(x)
-  local z = math.abs(x) / math.sqrt(2)
-  local t = 1 / (1 + 0.3275911 * z)
-  local erf = 1 - ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t
-    * math.exp(-z * z)
-  return x < 0 and (1 - erf) / 2 or (1 + erf) / 2
-end
 
 -- The x between two ends at which an increasing function has this value.
 local function solve(low, high, value, of)
@@ -24,13 +16,11 @@ local function solve(low, high, value, of)
   return (low + high) / 2
 end
 
-local function quantile(p) return solve(-9, 9, p, phi) end
-
 -- The mean of min(X, most), ln X normal with mean mu and deviation s.
 local function cut_mean(mu, s, most)
   if s == 0 then return math.min(math.exp(mu), most) end
   local z = (math.log(most) - mu) / s
-  return math.exp(mu + s * s / 2) * phi(z - s) + most * (1 - phi(z))
+  return math.exp(mu + s * s / 2) * normal.below(z - s) + most * (1 - normal.below(z))
 end
 
 -- mu for a mean after the cut.
@@ -41,7 +31,7 @@ end
 
 -- What makes the clip right: s and mu of a distribution with this mean of which this part is cut.
 local function of_clip(mean, most, clip)
-  local z = quantile(1 - clip)
+  local z = normal.quantile(1 - clip)
   local s = solve(0, 20, -mean, function(one) return -cut_mean(math.log(most) - one * z, one, most) end)
   return s, math.log(most) - s * z
 end
@@ -60,7 +50,7 @@ local function made(mean, s, mu, most)
   local median = math.exp(mu)
   return {
     serve = { lognormal = { median = math.max(median, 1), sigma = s }, max = most ~= math.huge and most or nil },
-    mean = mean, most = most, of = function(p) return math.min(median * math.exp(s * quantile(p)), most) end,
+    mean = mean, most = most, of = function(p) return math.min(median * math.exp(s * normal.quantile(p)), most) end,
   }
 end
 

@@ -1,4 +1,5 @@
 --- The rollout of a step: all responses at once through the engines until the last has ended (tperf.serve).
+local arguments = require "tperf.question.rl.arguments"
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local kernels = require "tperf.describe.kernels"
@@ -13,16 +14,15 @@ local OWN <const> = { model = true, system = true, replicas = true, load = true,
 local ENGINE <const> = { max_num_seqs = true, max_cudagraph_capture_size = true, speculation = true,
   max_num_batched_tokens = true, max_model_len = true, num_blocks = true, prefix_caching = true }
 
+-- The arguments of tperf.serve, of which those of the engine may stand beside the others.
 local function copy_of(given)
-  if given ~= nil and type(given) ~= "table" then
-    check.fail("tperf.rl: 'rollout' must be a table of arguments of tperf.serve, got %s", check.show(given))
+  local q = arguments.passed_on(given, "rollout", "tperf.serve", OWN)
+  local engine = {}
+  for name, value in pairs(q.engine or {}) do engine[name] = value end
+  for name in pairs(ENGINE) do
+    if q[name] ~= nil then engine[name], q[name] = q[name], nil end
   end
-  local q = { engine = {} }
-  for name, value in pairs(given and given.engine or {}) do q.engine[name] = value end
-  for name, value in pairs(given or {}) do
-    if OWN[name] then check.fail("tperf.rl: 'rollout.%s' follows from the step; leave it out", name) end
-    if ENGINE[name] then q.engine[name] = value elseif name ~= "engine" then q[name] = value end
-  end
+  q.engine = engine
   return q
 end
 

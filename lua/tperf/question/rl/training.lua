@@ -1,4 +1,5 @@
 --- The training side of a step: packed micro-batches by tperf.train, and passes without gradients as part of them.
+local arguments = require "tperf.question.rl.arguments"
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local lengths = require "tperf.question.rl.lengths"
@@ -9,20 +10,6 @@ local training = {}
 -- Arguments that the step decides.
 local OWN <const> = { model = true, system = true, gpus = true, dp = true, global_batch = true, seq = true,
   micro_batch = true, packing = true, rules = true }
-
-local function copy_of(given)
-  if given ~= nil and type(given) ~= "table" then
-    check.fail("tperf.rl: 'train' must be a table of arguments of tperf.train, got %s", check.show(given))
-  end
-  local q = {}
-  for name, value in pairs(given or {}) do
-    if OWN[name] then
-      check.fail("tperf.rl: 'train.%s' follows from the step; leave it out", name)
-    end
-    q[name] = value
-  end
-  return q
-end
 
 -- Replicas of the trainer: what its axes leave of the GPUs.
 local function replicas_of(q, gpus)
@@ -73,7 +60,7 @@ end
 ---@return table training  { configuration, update, forward = seconds of one pass without gradients over all responses,
 ---  micro_batches = of a step, micro_batch_tokens, optimizer_steps, dp }
 function training.of(o, response, gpus)
-  local q = copy_of(o.train)
+  local q = arguments.passed_on(o.train, "train", "tperf.train", OWN)
   local total = o.prompts * o.samples
   local mini = o.mini or total
   if total % mini ~= 0 then
