@@ -80,7 +80,7 @@
 ---@field rank_order? string neighbours first (default tp-cp-pp-dp, or the engine's)
 ---@field sequence_parallel? boolean tp also shards the residual stream of prompts by tokens
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|"int8"|table Of layers: fp8-block, mxfp8 (default: the checkpoint's). A recipe's name or a table, as for tperf.train; scales are counted.
----@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the stored weights (default: likewise)
+---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4"|"iq4_nl"|"iq4_xs"|"mxfp4"|"q2_k"|"q3_k_l"|"q3_k_m"|"q3_k_s"|"q4_0"|"q4_1"|"q4_k_m"|"q4_k_s"|"q5_0"|"q5_1"|"q5_k_m"|"q5_k_s"|"q6_k"|"q8_0" dtype or GGUF mix of the stored weights (default: likewise)
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the KV cache (default bf16)
 ---@field state_dtype? "fp32"|"bf16"|"fp16" dtype of recurrent layers' states (default: the model's or engine's)
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" dtype of products with weights (default: likewise)
@@ -281,7 +281,9 @@
 ---@class tperf.model.stored
 ---@field attention? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4"|"bf16"|tperf.model.stored.attention of attention's weights, if it differs from `layers`; bf16: 16 bits
 ---@field cache? "fp8" the dtype of keys and values that it has scales for
----@field experts? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4"|tperf.model.stored.experts format of routed experts' weights; if both are absent, the method is not known
+---@field experts? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4"|tperf.model.stored.experts format of routed experts' weights; if both and `gguf` are absent, the method is not known
+---@field gguf? string the name of one of llama.cpp's mixes ("q4_k_m"), instead of formats by part
+---@field head? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4"|"bf16"|tperf.model.stored.head of the output's table; default: 16 bits
 ---@field latents? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4"|"bf16"|tperf.model.stored.latents likewise of the products around the latent of experts
 ---@field layers? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4"|tperf.model.stored.layers format of the layers' weights except experts'; default: 16 bits
 ---@field method string name of the method in the checkpoint
@@ -289,45 +291,58 @@
 ---@field products? "bf16"|"fp8"|"int8"|"fp4" dtype; default: the format's
 ---@field recurrent? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4"|"bf16"|tperf.model.stored.recurrent likewise of Mamba and delta net layers
 ---@field shared_experts? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4"|"bf16"|tperf.model.stored.shared_experts likewise of shared experts
+---@field table? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4"|"bf16"|tperf.model.stored.table of the input's, likewise
 
 ---@class tperf.model.stored.attention
----@field bits integer of a weight
+---@field bits number of a weight
 ---@field group? integer weights that share a scale; default: a row's
 ---@field scale? number bytes of a group's scale
 ---@field zero_points? boolean a zero of `bits` for each group, too
 
 ---@class tperf.model.stored.experts
----@field bits integer of a weight
+---@field bits number of a weight
+---@field group? integer weights that share a scale; default: a row's
+---@field scale? number bytes of a group's scale
+---@field zero_points? boolean a zero of `bits` for each group, too
+
+---@class tperf.model.stored.head
+---@field bits number of a weight
 ---@field group? integer weights that share a scale; default: a row's
 ---@field scale? number bytes of a group's scale
 ---@field zero_points? boolean a zero of `bits` for each group, too
 
 ---@class tperf.model.stored.latents
----@field bits integer of a weight
+---@field bits number of a weight
 ---@field group? integer weights that share a scale; default: a row's
 ---@field scale? number bytes of a group's scale
 ---@field zero_points? boolean a zero of `bits` for each group, too
 
 ---@class tperf.model.stored.layers
----@field bits integer of a weight
+---@field bits number of a weight
 ---@field group? integer weights that share a scale; default: a row's
 ---@field scale? number bytes of a group's scale
 ---@field zero_points? boolean a zero of `bits` for each group, too
 
 ---@class tperf.model.stored.mlp
----@field bits integer of a weight
+---@field bits number of a weight
 ---@field group? integer weights that share a scale; default: a row's
 ---@field scale? number bytes of a group's scale
 ---@field zero_points? boolean a zero of `bits` for each group, too
 
 ---@class tperf.model.stored.recurrent
----@field bits integer of a weight
+---@field bits number of a weight
 ---@field group? integer weights that share a scale; default: a row's
 ---@field scale? number bytes of a group's scale
 ---@field zero_points? boolean a zero of `bits` for each group, too
 
 ---@class tperf.model.stored.shared_experts
----@field bits integer of a weight
+---@field bits number of a weight
+---@field group? integer weights that share a scale; default: a row's
+---@field scale? number bytes of a group's scale
+---@field zero_points? boolean a zero of `bits` for each group, too
+
+---@class tperf.model.stored.table
+---@field bits number of a weight
 ---@field group? integer weights that share a scale; default: a row's
 ---@field scale? number bytes of a group's scale
 ---@field zero_points? boolean a zero of `bits` for each group, too
@@ -1252,7 +1267,7 @@
 ---@field rank_order? string neighbours first (default tp-cp-pp-dp, or the engine's)
 ---@field sequence_parallel? boolean tp also shards the residual stream of prompts by tokens
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|"int8"|table Of layers: fp8-block, mxfp8 (default: the checkpoint's). A recipe's name or a table, as for tperf.train; scales are counted.
----@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the stored weights (default: likewise)
+---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4"|"iq4_nl"|"iq4_xs"|"mxfp4"|"q2_k"|"q3_k_l"|"q3_k_m"|"q3_k_s"|"q4_0"|"q4_1"|"q4_k_m"|"q4_k_s"|"q5_0"|"q5_1"|"q5_k_m"|"q5_k_s"|"q6_k"|"q8_0" dtype or GGUF mix of the stored weights (default: likewise)
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the KV cache (default bf16)
 ---@field state_dtype? "fp32"|"bf16"|"fp16" dtype of recurrent layers' states (default: the model's or engine's)
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" dtype of products with weights (default: likewise)
@@ -1306,7 +1321,7 @@
 ---@field placement? "stack"|"best" Stack: in the engine's order of ranks (default); best: the fastest. Rules without `ranks_in_order` try every placement.
 ---@field rank_order? string neighbours first (default tp-cp-pp-dp, or the engine's)
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|"int8"|table Of layers: fp8-block, mxfp8 (default: the checkpoint's). A recipe's name or a table, as for tperf.train; scales are counted.
----@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the stored weights (default: likewise)
+---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4"|"iq4_nl"|"iq4_xs"|"mxfp4"|"q2_k"|"q3_k_l"|"q3_k_m"|"q3_k_s"|"q4_0"|"q4_1"|"q4_k_m"|"q4_k_s"|"q5_0"|"q5_1"|"q5_k_m"|"q5_k_s"|"q6_k"|"q8_0" dtype or GGUF mix of the stored weights (default: likewise)
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the KV cache (default bf16)
 ---@field state_dtype? "fp32"|"bf16"|"fp16" dtype of recurrent layers' states (default: the model's or engine's)
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" dtype of products with weights (default: likewise)
@@ -1479,6 +1494,7 @@
 ---@field tensor tperf.system.accelerator.tensor Dense peaks of the matrix units (no sparsity). fp16 and bf16 substitute for each other.
 ---@field unaligned? tperf.system.accelerator.unaligned products of 16-bit factors whose rows do not begin on multiples of 16 bytes
 ---@field units? integer streaming multiprocessors; curves need them
+---@field unpack? number FLOP per weight of fewer bits than activations
 ---@field vector? tperf.system.accelerator.vector Dense peaks of the vector units; default: for 16 bits an eighth of the matrix units', for fp32 half of that.
 ---@field whole_caches? tperf.system.accelerator.whole_caches Decoding by kernels that leave caches whole (FlashAttention 2), where an engine's profile says that they run.
 

@@ -51,7 +51,7 @@ describe("a name of the Hugging Face Hub", function()
   end)
 
   it("is asked about, where it settles no format", function()
-    for _, name in ipairs { "unsloth/Qwen3-32B-GGUF:Q4_K_M", "x/Qwen3-8B-4bit" } do
+    for _, name in ipairs { "unsloth/Qwen3-32B-GGUF:UD-Q4_K_XL", "x/Qwen3-8B-4bit" } do
       local ok, message = pcall(tperf.model, name)
       assert.is_false(ok)
       assert.matches("fewer bits, but not in which format: give its config.json, or the model 'qwen3", message, 1, true)

@@ -43,8 +43,11 @@ typedef struct tperf_gemm_curve {
     double split;  // most parts that k is cut in; 0: 16
     double ramp_s; // the effective bandwidth grows with the bytes, as decoding's
     double sustained, sustained_after_s;
-    double rows;    // fewest of a tile, which has them in 16s; 0: 64
-    double memory;  // part of the bandwidth that loads of narrow weights reach; 0: all
+    // Fewest rows of a tile, which has them in 16s; 0: 64, or 16 where the second factor, of weights, is narrower than
+    // the first, as kernels made for such weights have (MARLIN, arXiv 2408.11743).
+    double rows;
+    double
+        memory; // part of the bandwidth that loads of narrow weights reach; 0: all, but they are unpacked
     double setup_s; // of experts' products: beyond the launch
 } tperf_gemm_curve;
 
@@ -181,6 +184,7 @@ typedef struct tperf_processor {
     double peak;          // FLOP/s at the kernel's dtype
     double units;         // streaming multiprocessors
     double bandwidth;     // bytes/s of the HBM: achieved or, for decoding, peak
+    double unpack_s;      // seconds to unpack a weight narrower than activations
     double element;       // bytes per element of the kernel's dtype
     bool quantised;       // a separate kernel quantised the 16-bit activations
     double by_8, by_less; // parts of the peak with rows on multiples of 8 bytes, of fewer; 0: all

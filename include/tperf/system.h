@@ -46,6 +46,7 @@ typedef struct tperf_system {
         } unaligned;
         double converted; // products whose factors have fewer bits than the units multiply
         double chunkwise; // FLOP of a recurrence's products in chunks while the vector units do one
+        double unpack;    // FLOP of the vector units per weight of fewer bits than activations
         double flash1;    // seconds of FlashAttention 1 relative to FlashAttention 2
         double
             overlap_sms; // multiprocessors that a collective takes from a product in chunks beside it

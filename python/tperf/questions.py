@@ -86,7 +86,7 @@ def infer(
     tp1: columns of weights
     tp2: rows of weights
     ulysses: context parallelism by all-to-all, inside cp
-    weight_dtype: dtype of the stored weights (default: likewise)
+    weight_dtype: dtype or GGUF mix of the stored weights (default: likewise)
     fields: the figures wanted, such as memory.total; all by default, op by op
     more: arguments of strategies of your own
     """
@@ -505,7 +505,7 @@ def serve(
     tp1: columns of weights
     tp2: rows of weights
     ulysses: context parallelism by all-to-all, inside cp
-    weight_dtype: dtype of the stored weights (default: likewise)
+    weight_dtype: dtype or GGUF mix of the stored weights (default: likewise)
     fields: the figures wanted, such as memory.total; all by default, op by op
     more: arguments of strategies of your own
     """

@@ -206,6 +206,12 @@ static const tperf_gemm_curve *gemm_curve(const tperf_system *system, tperf_dtyp
     return experts->efficiency != 0 ? experts : gemm;
 }
 
+// Seconds to unpack a weight, which the vector units do.
+static double unpack_time(const tperf_system *system) {
+    double rate = system->accelerator.vector[TPERF_FP32];
+    return rate > 0 ? system->accelerator.unpack / rate : 0;
+}
+
 static double bandwidth_of(const tperf_system *system, bool warm) {
     bool cached = warm && system->accelerator.cache.bandwidth > 0;
     return cached ? system->accelerator.cache.bandwidth : system->accelerator.hbm.bandwidth;
@@ -220,6 +226,7 @@ bool tperf_system_kernel_time(const tperf_system *system, tperf_dtype dtype,
         .peak = system->accelerator.tensor[dtype],
         .units = system->accelerator.units,
         .bandwidth = bandwidth_of(system, kernel->warm),
+        .unpack_s = unpack_time(system),
         .element = tperf_dtype_bytes(dtype),
         .by_8 = system->accelerator.unaligned.by_8,
         .by_less = system->accelerator.unaligned.by_less,

@@ -74,11 +74,17 @@ static double tiled_time(const tiling *t, double blocks, double rows, double col
     return best;
 }
 
+// Whether weights are stored in fewer bits than they are multiplied in.
+static bool is_narrow(const tperf_kernel *kernel, const tperf_processor *p) {
+    return kernel->second > 0 && kernel->second < p->element;
+}
+
 static double best_time(const tiling *t) {
     const tperf_kernel *kernel = t->kernel;
     double best = INFINITY, rows[HEIGHTS], down[HEIGHTS];
     double low = heights[0];
-    if (t->curve->rows > 0) low = fmax(t->curve->rows, whole(kernel->m, 16));
+    if (t->curve->rows > 0 || is_narrow(kernel, t->processor))
+        low = fmax(t->curve->rows, whole(kernel->m, 16));
     for (int i = 0; i < HEIGHTS; i++) {
         rows[i] = low < heights[0] ? low : heights[i];
         down[i] = ceil(kernel->m / rows[i]);
@@ -109,6 +115,7 @@ tperf_kernel_time tperf_gemm_time(const tperf_gemm_curve *curve, const tperf_pro
     double bytes = p->element * m * k + second * k * n + fmax(p->element, 2) * m * n;
     if (p->element < 2 && !p->quantised) bytes += (2 + p->element) * m * k;
     double memory = kernel->batch * bytes / bandwidth;
+    if (is_narrow(kernel, p) && curve->memory == 0) memory += kernel->batch * n * k * p->unpack_s;
     tperf_kernel_time time = slowed(best, curve->sustained, curve->sustained_after_s,
                                     memory + sqrt(curve->ramp_s * memory));
     time.setup = curve->setup_s;

@@ -28,6 +28,7 @@ const tperf_system_number tperf_system_numbers[] = {
     OF_SYSTEM("accelerator.converted", NULL, accelerator.converted, TPERF_MIN_PART, 1, true),
     OF_SYSTEM("accelerator.chunkwise", NULL, accelerator.chunkwise, TPERF_MIN_PART,
               TPERF_MAX_ELEMENTS, true),
+    OF_SYSTEM("accelerator.unpack", NULL, accelerator.unpack, 0, TPERF_MAX_ELEMENTS, true),
     OF_SYSTEM("accelerator.flash1", NULL, accelerator.flash1, 1, TPERF_MAX_ELEMENTS, true),
     OF_SYSTEM("accelerator.overlap_sms", NULL, accelerator.overlap_sms, 0, TPERF_MAX_ELEMENTS,
               true),

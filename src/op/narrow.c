@@ -44,10 +44,18 @@ static void narrow_gathers(tperf_pass *pass, const tperf_narrowing *how) {
     }
 }
 
+// A table of vectors that are looked up: its rows are read in their narrow form.
+static void narrow_table(tperf_op *op, const tperf_narrowing *how) {
+    double read = op->weights_read * how->weight / tperf_dtype_bytes(op->dtype);
+    op->forward.bytes += read - op->weights_read;
+    op->weights_read = read;
+    op->weight_bytes = how->held * op->parameters;
+}
+
 static tperf_status check(const tperf_op *op, const tperf_narrowing *how, tperf_error *error) {
-    if (op->product.rows == 0)
-        return tperf_error_set(error, TPERF_INVALID, "op '%s' is no product with weights",
-                               op->name);
+    if (op->product.rows == 0 && op->table_rows == 0)
+        return tperf_error_set(error, TPERF_INVALID,
+                               "op '%s' is no product with weights and no table", op->name);
     const double counts[] = {how->number,   how->weight, how->held,   how->copies,
                              how->gathered, how->step,   how->gather, how->grad_gather};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
@@ -69,6 +77,10 @@ static tperf_narrowing of_product(const tperf_op *op, const tperf_narrowing *giv
 tperf_status tperf_op_narrow(tperf_op *op, const tperf_narrowing *given, tperf_error *error) {
     TPERF_TRY(check(op, given, error));
     const tperf_narrowing own = of_product(op, given), *how = &own;
+    if (op->table_rows > 0) {
+        narrow_table(op, how);
+        return TPERF_OK;
+    }
     op->matrix_dtype = how->dtype;
     if (how->number > 0 || how->weight > 0) count_bytes(op, how);
     narrow_kernels(op, how);

@@ -67,6 +67,8 @@ local engine = {
   experts_step = check.record_of({ fp8 = seconds, fp4 = seconds }, { default = {} }),
   -- What a product of experts takes to start where 4-bit weights are widened to 16 bits; absent: what the system says.
   experts_setup = check.number { min = 0, max = 1, unit = "s", optional = true },
+  -- Bytes that its kernels read and write for a token, layer and feature of the stream beyond those of fused ones.
+  activation_bytes = check.number { min = 0, max = 1e4, default = 0 },
   -- Part of the memory that it uses; of that, what runtime and communicators take on a GPU alone and on one of several.
   memory_utilization = check.number { above = 0, max = 1, default = 0.9 }, runtime = bytes, runtime_parallel = bytes,
   -- What the utilization is a part of: all memory; "static": what is free before weights, with buffers in the rest;

@@ -2,6 +2,7 @@
 -- or a precision, else as in the model's checkpoint (the description's `stored`, from a Hugging Face
 -- quantization_config). A precision applies to the layers' products; the embedding, the head and routers stay in 16
 -- bits, as in checkpoints. `weight_dtype` applies to all weights.
+local gguf = require "tperf.describe.gguf"
 local precision = require "tperf.describe.precision"
 local refusal = require "tperf.base.refusal"
 
@@ -9,6 +10,8 @@ local stored = {}
 
 --- The parts of layers whose weights may be stored in formats of their own.
 stored.PARTS = { "attention", "recurrent", "mlp", "shared_experts", "latents", "experts" }
+
+local ENDS <const> = { "head", "table" } -- the output's table and the input's, which few formats narrow
 
 -- bytes: per weight, with its share of scales; products: the dtype that the format's kernels multiply in, if the system
 -- supports it.
@@ -33,12 +36,14 @@ end
 
 local function shown(given)
   if type(given) ~= "table" then return given or "bf16" end
+  if given.bits % 1 ~= 0 then return ("%.3g bits"):format(given.bits) end
   return ("int%d%s"):format(given.bits, given.group and ("/%d"):format(given.group) or "")
 end
 
 -- The format of each part of a checkpoint, as it is given there.
-local function given_by_part(s)
-  local given = {}
+local function given_by_part(s, m)
+  if s.gguf then return gguf.parts(s.gguf, m) end
+  local given = { head = s.head, table = s.table }
   for _, part in ipairs(stored.PARTS) do
     given[part] = part == "experts" and s.experts or part ~= "experts" and (s[part] or s.layers) or nil
   end
@@ -46,12 +51,13 @@ local function given_by_part(s)
 end
 
 --- Bytes per weight of each part of a checkpoint's layers; nil: its method is not known.
----@param s table  a description's `stored`
+---@param m table  a model with `stored`
 ---@return table<string, number>?
-function stored.bytes(s)
-  if not (s.layers or s.experts) then return nil end
+function stored.bytes(m)
+  local s = m.stored
+  if not (s.layers or s.experts or s.gguf) then return nil end
   local bytes = {}
-  for part, given in pairs(given_by_part(s)) do bytes[part] = format_of(given).bytes end
+  for part, given in pairs(given_by_part(s, m)) do bytes[part] = format_of(given).bytes end
   return bytes
 end
 
@@ -95,39 +101,53 @@ end
 
 local function of_checkpoint(what, m, system)
   local s, parts = m.stored, {}
-  if not (s.layers or s.experts) then
+  if not (s.layers or s.experts or s.gguf) then
     refusal.raise("%s: model '%s' stores its weights by '%s', which is not known: give 'weight_dtype' or 'precision'",
       what, m.name, s.method)
   end
-  for part, given in pairs(given_by_part(s)) do
+  for part, given in pairs(given_by_part(s, m)) do
     local format = format_of(given)
     if format.bytes then parts[part] = { bytes = format.bytes, products = products_of(format, s, system) } end
   end
+  if s.gguf then return { parts = parts, name = s.gguf:lower() }, "bf16" end
   local main = format_of(s.layers or s.experts)
   return { parts = parts, name = name_of(s) }, products_of(main, s, system)
+end
+
+-- All weights in a mix of llama.cpp's.
+local function in_mix(name, m)
+  local parts = {}
+  for part, given in pairs(gguf.parts(name, m)) do
+    parts[part] = { bytes = format_of(given).bytes, products = "bf16" }
+  end
+  return { parts = parts, name = name:lower() }
 end
 
 -- Sets the products of all parts to one dtype, if it is asked for, and the key by which layouts are remembered.
 local function complete(weights, dtype)
   local words = {}
-  for i, part in ipairs(stored.PARTS) do
-    local one = weights.parts[part]
-    if one and dtype then weights.parts[part] = { bytes = one.bytes, products = dtype } end
-    words[i] = one and ("%.17g %s"):format(one.bytes, dtype or one.products) or "-"
+  for _, list in ipairs { stored.PARTS, ENDS } do
+    for _, part in ipairs(list) do
+      local one = weights.parts[part]
+      if one and dtype then one.products = dtype end
+      words[#words + 1] = one and ("%.17g %s"):format(one.bytes, one.products) or "-"
+    end
   end
-  weights.key = table.concat(words, " ")
+  weights.key, weights.ends = table.concat(words, " "), weights.parts.head ~= nil or weights.parts.table ~= nil
   return weights
 end
 
 --- Fills in the dtypes that the arguments leave open.
 ---@param o table  checked arguments, changed in place: sets weight_dtype, compute_dtype, and other_dtype: the dtype of
 ---   products whose weights are not stored as `weights` says
----@return table? weights  { parts = { part = { bytes = per weight, products = dtype }, absent: 16 bits }, name, key };
----   nil: all weights are stored in o.weight_dtype
+---@return table? weights  { parts = { part = { bytes = per weight, products = dtype }, absent: 16 bits }, name, key,
+---   ends = whether "head" or "table" is among the parts }; nil: all weights are stored in o.weight_dtype
 function stored.fill(what, o, model, system)
   local weights, products
   local asked = o.compute_dtype
-  if o.precision and not o.weight_dtype then
+  if gguf.is(o.weight_dtype) then
+    weights, products, o.weight_dtype = in_mix(o.weight_dtype, model), "bf16", nil
+  elseif o.precision and not o.weight_dtype then
     weights, products = asked_for(o, system)
   elseif o.precision then
     products = precision.of(o.precision).dtype

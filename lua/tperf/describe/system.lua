@@ -154,6 +154,7 @@ local schema = {
     -- docs/model.md has its source. These kernels run one after another: their traffic adds to their work.
     chunkwise = check.number { min = 1e-6, max = 1e6, default = 2 }, -- FLOP in a recurrence's chunks per vector FLOP
     -- In Triton: the middle of the 1.3 to 2.5 that arXiv 2307.08691, section 4.1, measured on an A100.
+    unpack = check.number { min = 0, max = 1000, default = 2 }, -- FLOP per weight of fewer bits than activations
     flash1 = check.number { min = 1, max = 1000, default = 1.8 }, -- seconds of FlashAttention 1 relative to 2
     -- 18.9 % of an H100's 132, as kernels beside collectives were slower on average (arXiv 2507.03114, abstract), since
     -- both compete for multiprocessors, HBM and power. The collectives' own kernels use 1 to 16

@@ -18,13 +18,21 @@ local patterns = {
   { "rtx[_ ]pro[_ ]6000", "rtx-pro-6000" }, { "v100", "v100-sxm" }, { "b60", "arc-pro-b60" },
   { "mi210", "mi210" }, { "mi250x", "mi250x" }, { "mi300x", "mi300x" }, { "mi325x", "mi325x" }, { "mi350x", "mi350x" },
   { "mi355x", "mi355x" },
-  { "rtx[_ -]?3090", "rtx-3090" }, { "rtx[_ -]?4090", "rtx-4090" }, { "rtx[_ -]?5080", "rtx-5080" },
-  { "rtx[_ -]?5090", "rtx-5090" }, { "rtx[_ -]?6000[_ -]?ada", "rtx-6000-ada" },
+  { "%f[%d]3090%f[%D]", "rtx-3090" }, { "%f[%d]4090%f[%D]", "rtx-4090" }, { "%f[%d]5080%f[%D]", "rtx-5080" },
+  { "%f[%d]5090%f[%D]", "rtx-5090" }, { "rtx[_ -]?6000[_ -]?ada", "rtx-6000-ada" },
+  { "3080[_ -]?ti%f[%A]", "rtx-3080-ti" }, { "%f[%d]3080%f[%D]", "rtx-3080" }, { "%f[%d]3070%f[%D]", "rtx-3070" },
+  { "%f[%d]3060%f[%D]", "rtx-3060" }, { "%f[%d]4080%f[%D]", "rtx-4080" },
+  { "4070[_ -]?ti[_ -]?super", "rtx-4070-ti-super" }, { "4070[_ -]?ti%f[%A]", "rtx-4070-ti" },
+  { "4060[_ -]?ti%f[%A]", "rtx-4060-ti" },
+  { "rtx[_ -]?4000[_ -]?ada", "rtx-4000-ada" }, { "rtx[_ -]?5000[_ -]?ada", "rtx-5000-ada" },
+  { "7900[_ -]?xtx", "rx-7900-xtx" }, { "7900[_ -]?xt%f[%A]", "rx-7900-xt" }, { "9070[_ -]?xt%f[%A]", "rx-9070-xt" },
+  { "%f[%w]r9700%f[%D]", "radeon-r9700" },
   { "rtx[_ -]?5070[_ -]?ti", "rtx-5070-ti" }, { "rtx[_ -]?5070", "rtx-5070" },
   { "rtx[_ -]?5060[_ -]?ti", "rtx-5060-ti" },
   { "tpu[_ -]?v7", "tpu-v7" }, { "ironwood", "tpu-v7" }, { "v6e", "tpu-v6e" }, { "trillium", "tpu-v6e" },
   { "v5p", "tpu-v5p" }, { "v5e", "tpu-v5e" }, { "v5 ?lite", "tpu-v5e" }, { "tpu[_ -]?v4%f[^%w]", "tpu-v4" },
-  { "trainium[_ -]?1", "trainium1" }, { "trn1", "trainium1" }, { "trainium[_ -]?2", "trainium2" },
+  { "trainium[_ -]?1", "trainium1" }, { "trn1", "trainium1" }, { "inferentia[_ -]?2", "inferentia2" },
+  { "trainium[_ -]?2", "trainium2" },
   { "trn2", "trainium2" }, { "trainium[_ -]?3", "trainium3" }, { "trn3", "trainium3" },
   { "gaudi[_ -]?2", "gaudi2" }, { "gaudi[_ -]?3", "gaudi3" },
   { "910c", "ascend-910c" }, { "ascend[_ -]?a3", "ascend-910c" }, { "910b", "ascend-910b" },
@@ -35,7 +43,7 @@ local patterns = {
 
 -- Chips that the patterns would mistake for a faster relative.
 local others = { "gh200.*144", "h800.*pcie", "a800.*40gb", "a800.*pcie", "laptop", "max%-q", "3090[_ -]?ti",
-  "[45]090[_ -]?d%f[^%w]", "a6000.*ada" }
+  "[45]090[_ -]?d%f[^%w]", "a6000.*ada", "3070[_ -]?ti", "3060[_ -]?ti", "4080[_ -]?super", "7900[_ -]?gre" }
 
 -- Meta's H100s with HBM2e run at 500 W (torchtitan, benchmarks/asyncTP_llama3_h100_2025-06_torchtitan.md).
 local META <const> = 500

@@ -27,7 +27,7 @@ local measured = {}
 measured.readers = {}
 for i, name in ipairs { "kernel.gemm", "kernel.attention", "kernel.moe", "kernel.mla", "kernel.memory",
   "kernel.collective", "kernel.direct", "run.step", "serving.closed", "serving.open", "serving.requests",
-  "serving.static", "rl" } do
+  "serving.static", "serving.rates", "rl" } do
   measured.readers[i] = require("tperf.measured." .. name)
 end
 

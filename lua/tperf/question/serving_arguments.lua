@@ -5,6 +5,7 @@
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local engines = require "tperf.question.serve.engine"
+local gguf = require "tperf.describe.gguf"
 local load = require "tperf.question.serve.load"
 local placement = require "tperf.question.placement"
 local precision = require "tperf.describe.precision"
@@ -14,7 +15,8 @@ local schedulers = require "tperf.describe.schedulers"
 
 local arguments = {}
 
-local STORED <const> = { "fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4" }
+local CACHED <const> = { "fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4" }
+local STORED <const> = table.move(gguf.names, 1, #gguf.names, #CACHED + 1, table.move(CACHED, 1, #CACHED, 1, {}))
 local MULTIPLIED <const> = { "bf16", "fp16", "fp8", "int8", "fp4" }
 local MOST <const> = (1 << 31) - 2
 local HUGE <const> = 1 << 30 -- tokens; stands for no limit
@@ -102,8 +104,8 @@ local LAYOUT <const> = {
     more = "A recipe's name or a table, as for tperf.train; scales are counted.",
     option = { value = "NAME", from = precision.names } },
   { name = "weight_dtype", of = BOTH, group = "numerics", check = check.choice { STORED, optional = true },
-    doc = "dtype of the stored weights (default: likewise)" },
-  { name = "kv_dtype", of = BOTH, group = "numerics", check = check.choice { STORED, default = "bf16" },
+    doc = "dtype or GGUF mix of the stored weights (default: likewise)" },
+  { name = "kv_dtype", of = BOTH, group = "numerics", check = check.choice { CACHED, default = "bf16" },
     doc = "dtype of the KV cache (default bf16)" },
   { name = "state_dtype", of = BOTH, group = "numerics", check = check.choice { records.states, optional = true },
     doc = "dtype of recurrent layers' states (default: the model's or engine's)" },

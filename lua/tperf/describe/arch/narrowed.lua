@@ -236,14 +236,23 @@ function narrowed.part_of(block, one, shape)
     or "attention"
 end
 
+-- The same, or the end of a model whose table an op has.
+local function stored_part(block, one, shape)
+  if shape then
+    if block == "head" or block == "embedding" then return shape.name == "head" and "head" or nil end
+    return shape.weights > 0 and narrowed.part_of(block, one, shape) or nil
+  end
+  return block == "embedding" and one:counts().name == "table" and "table" or nil
+end
+
 --- The ops of a block in a serving engine: its weights are stored, and its products multiply, as `parts` says.
 ---@param parts table<string, { bytes: number, products: string }>  by part; absent: 16 bits
 function narrowed.stored(ops, parts)
   local list = { name = ops.name }
   for i, one in ipairs(ops) do
     local shape = one:product()
-    local part = shape and shape.weights > 0 and narrowed.part_of(ops.name, one, shape)
-    local own = part and not shape.own_format and parts[part]
+    local part = stored_part(ops.name, one, shape)
+    local own = part and not (shape and shape.own_format) and parts[part]
     list[i] = own and one:narrowed { dtype = own.products, weight = own.bytes, held = own.bytes, keeps = true } or one
   end
   return list

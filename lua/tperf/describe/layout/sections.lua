@@ -154,7 +154,8 @@ local function parts_of(all, variant)
     }
   end
   local last = part == "attention" and {} or plan.last
-  list[#list + 1] = { blocks = part and {} or plan.first, recompute = variant.recompute, around = true }
+  list[#list + 1] = { blocks = part and {} or plan.first, recompute = variant.recompute,
+    precision = all.precision, around = true }
   list[#list + 1] = { blocks = last, recompute = variant.recompute, precision = all.precision, around = true }
   return list
 end
@@ -230,8 +231,11 @@ local function boundary_of(all, series)
   return ELEMENT_BYTES * widest * (all.tuning and all.tuning.reference and 1.5 or 1), parts
 end
 
--- Which precision narrows the block; nil: none.
-local function narrows(part, block) return (not part.around or block.has_layers) and part.precision or nil end
+-- Which precision narrows the block; nil: none. Tables stay in 16 bits unless a checkpoint's format is said of them.
+local function narrows(part, block)
+  local r = part.precision
+  return (not part.around or block.has_layers or r and r.ends) and r or nil
+end
 
 -- Of ops of a layer whose input has one name, the one with the largest part of it keeps it; others that do not run
 -- again in the backward pass borrow it.

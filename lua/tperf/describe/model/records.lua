@@ -118,7 +118,7 @@ records.delta = {
 
 -- Formats of stored weights: a name of tperf.describe.stored, or integers of few bits.
 records.integers = {
-  bits = check.integer { min = 2, max = 8 }, -- of a weight
+  bits = check.number { min = 1, max = 16 }, -- of a weight
   group = size(some), -- weights that share a scale; default: a row's
   zero_points = flag(false), -- a zero of `bits` for each group, too
   scale = check.number { min = 0, max = 8, default = 2 }, -- bytes of a group's scale
@@ -131,12 +131,15 @@ local other = format "bf16"
 records.stored = {
   method = check.string(), -- name of the method in the checkpoint
   layers = format(), -- format of the layers' weights except experts'; default: 16 bits
-  experts = format(), -- format of routed experts' weights; if both are absent, the method is not known
+  experts = format(), -- format of routed experts' weights; if both and `gguf` are absent, the method is not known
   attention = other, -- of attention's weights, if it differs from `layers`; bf16: 16 bits
   recurrent = other, -- likewise of Mamba and delta net layers
   mlp = other, -- likewise of dense MLPs
   shared_experts = other, -- likewise of shared experts
   latents = other, -- likewise of the products around the latent of experts
+  head = other, -- of the output's table; default: 16 bits
+  table = other, -- of the input's, likewise
+  gguf = check.string(some), -- the name of one of llama.cpp's mixes ("q4_k_m"), instead of formats by part
   products = check.choice { { "bf16", "fp8", "int8", "fp4" }, optional = true }, -- dtype; default: the format's
   cache = check.choice { { "fp8" }, optional = true }, -- the dtype of keys and values that it has scales for
 }

@@ -175,7 +175,7 @@ function cases.statistics(list, field)
 end
 
 --- The metrics of serving and of steps of reinforcement learning, in display order.
-cases.METRICS = { "E2E", "E2E p99", "TPOT", "TTFT", "throughput", "KV cache", "step_s", "gen_s", "logprob_s", "ref_s",
-  "update_s", "critic_s", "refit_s" }
+cases.METRICS = { "E2E", "E2E p99", "TPOT", "TTFT", "throughput", "prefill", "KV cache", "step_s", "gen_s", "logprob_s",
+  "ref_s", "update_s", "critic_s", "refit_s" }
 
 return cases

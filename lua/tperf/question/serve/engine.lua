@@ -32,11 +32,12 @@ end
 
 --- The profile of an engine given by name (with or without a release), by file or as a table.
 function engine.of(value)
-  value = value or engine.USUAL
+  value = value == "llama.cpp" and "llama-cpp" or value or engine.USUAL
   if type(value) == "string" and value:find "^[%a-]+$" then value = newest(value) or value end
   local profile = software(value)
   if not profile.engine then
-    check.fail("%s: software '%s' is a stack for training; engines are \"vllm\", \"sglang\" and \"tensorrt-llm\"", WHAT,
+    check.fail("%s: software '%s' is a stack for training; engines are \"vllm\", \"sglang\", "
+      .. "\"tensorrt-llm\" and \"llama-cpp\"", WHAT,
       profile.name)
   end
   return profile

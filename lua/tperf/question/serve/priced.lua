@@ -90,6 +90,13 @@ function priced.problem(o, s)
   return p
 end
 
+-- Seconds of a step for each of its tokens in which kernels that are not fused read and write activations.
+local function wide_token(p, o)
+  local bytes = p.profile.engine.activation_bytes * p.model.layers / o.pp * p.model.hidden
+  local hbm = p.system.accelerator.hbm
+  return bytes / (hbm.bandwidth * hbm.efficiency)
+end
+
 --- The tables of the engine's steps, for the core. Sets the engine settings that depend on the model, max_model_len and
 --- those of the cache, and the host's times.
 ---@param p table  of priced.problem
@@ -120,7 +127,7 @@ function priced.steps(p, o)
   t.more = { window = t.more.window, whole_key = t.whole.key, whole_each = t.whole.each, whole_from = t.whole.from,
     whole_late = t.whole.late,
     compile = profile.engine.compile, even = even,
-    step = o.host.step, request = o.host.request, token = o.host.token,
+    step = o.host.step, request = o.host.request, token = o.host.token + wide_token(p, o),
     drafts = drafts.passes(engine.speculation), draft_part = drafts.part(engine.speculation, p.model.layers),
     separate = scheduler.separate, stages = o.pp, send = send, send_token = send_token,
     launch = profile.host * t.more.launches, eager_prefills = not graphs }

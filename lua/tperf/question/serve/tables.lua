@@ -314,7 +314,7 @@ end
 
 local function made_of(p, o, fast, seqs, most, longest, reach)
   local price, drafts = pricer(p, o, fast), o.engine.speculation and o.engine.speculation.tokens or 0
-  local axis = graphs_of(math.min(most, p.profile.engine.graph_tokens))
+  local axis = graphs_of(math.max(math.min(most, p.profile.engine.graph_tokens), 1)) -- tables reach from one token
   local wider = grid(axis[#axis], most, 2 ^ 0.25)
   table.move(wider, 2, #wider, #axis + 1, axis)
   local t = { more = { window = window_of(price.kinds), launches = all_launches(price) } }

@@ -17,7 +17,7 @@ local count, active = { key = "parameters", digits = 15 }, { key = "active", dig
 
 -- The parts of a layer that components are stored as; all others have 16 bits.
 local PARTS <const> = { attention = "attention", mamba = "recurrent", delta = "recurrent", mlp = "mlp",
-  experts = "experts", latents = "latents", shared_experts = "shared_experts" }
+  experts = "experts", latents = "latents", shared_experts = "shared_experts", head = "head", embedding = "table" }
 local WIDE <const> = 2 -- bytes
 
 -- Stored bytes of a component. bytes: per weight of each part.
@@ -96,7 +96,7 @@ local function sizes_of(m, p)
     return nil
   end
   if rules and not m.stored then return function(_, all) return all * rules.wide end end
-  local bytes = m.stored and stored.bytes(m.stored)
+  local bytes = m.stored and stored.bytes(m)
   if m.stored and not bytes then
     io.stderr:write(("tperf: the weights are stored by '%s', which is not known: their bytes are left out\n"):format(
       m.stored.method))

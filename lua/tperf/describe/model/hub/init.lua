@@ -51,6 +51,8 @@ local FORMATS <const> = {
 
 -- Formats of the parts that a model has.
 local function stored_of(content, method, name)
+  local mix = names.mix(name)
+  if mix then return { method = ("%s, by its name"):format(mix), gguf = mix } end
   local format = FORMATS[method]
   if format == nil then
     refusal.raise("'%s': the name says that the weights have fewer bits, but not in which format: give its "

@@ -1,6 +1,7 @@
 --- What the name of a checkpoint on the Hugging Face Hub, or in a launch file, says: the model of models/ that has its
 --- sizes, and how its weights are stored.
 local catalogue = require "tperf.base.catalogue"
+local gguf = require "tperf.describe.gguf"
 local roots = require "tperf.base.roots"
 
 local names = {}
@@ -59,7 +60,8 @@ local STORED <const> = {
   { "autoround", "unknown" }, { "mlx%-4bit", "unknown", "mlx4" }, { "mlx%-8bit", "unknown", "mlx8" },
   { "4bit", "unknown" },
   { "8bit", "unknown" }, { "6bit", "unknown" }, { "5bit", "unknown" }, { "3bit", "unknown" }, { "2bit", "unknown" },
-  { "i?q%d%-[%w%-]*", "unknown" }, { "gguf", "unknown" }, { "exl[23]", "unknown" }, { "aqlm", "unknown" },
+  { "ud%-i?q%d%-[%w%-]*", "unknown" }, { "i?q%d%-[%w%-]*", "unknown" }, { "gguf", "unknown" },
+  { "exl[23]", "unknown" }, { "aqlm", "unknown" },
   { "hqq", "unknown" }, { "eetq", "unknown" }, { "quip", "unknown" }, { "vptq", "unknown" }, { "int3", "unknown" },
   { "bf16", "bf16" }, { "fp16", "bf16" },
 }
@@ -137,6 +139,14 @@ function names.format(name)
     local _, mark = unmarked(stem)
     return mark and (mark[3] or mark[2]) or PUBLISHED[stem]
   end)
+end
+
+--- The mix of llama.cpp's that a name ends in ("…-GGUF:Q4_K_M"), as tperf.describe.gguf has it; nil: none.
+---@param name string?
+---@return string?
+function names.mix(name)
+  local mark = type(name) == "string" and name:lower():gsub("%.gguf$", ""):match "[:%-%._/](i?q%d_[%w_]+)$"
+  return mark and gguf.is(mark) and mark or nil
 end
 
 return names
