@@ -29,9 +29,11 @@ describe("a model's launch file", function()
   for stack, least in pairs(LEAST) do
     it("is read back as the same model, under " .. stack, function()
       local written = {}
-      for _, name in ipairs(catalogue.list "models") do
+      for i, name in ipairs(catalogue.list "models") do
         local m = not name:find "/" and tperf.model(name)
-        for _, seq in ipairs(m and not m.vision and cases({ 4096, 32768 }, { 4096, 32768, 131072 }) or {}) do
+        local told = m and not (m.vision or m.architecture) -- of layers of a script's only the layout is written
+        local lengths = cases(i % 4 == 0 and { 4096, 32768 } or { 4096 }, { 4096, 32768, 131072 })
+        for _, seq in ipairs(told and lengths or {}) do
           local asked = question_of(m, seq, stack == "torchtitan" and 3 or 1)
           local c = tperf.train(asked)
           local ok, text = pcall(tperf.report.launch, c, stack, { model = asked.model, seq = seq, question = asked })

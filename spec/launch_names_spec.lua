@@ -58,6 +58,13 @@ describe("a checkpoint's name", function()
     ["Qwen/Qwen2-1.5B-Instruct"] = { "qwen2.5-1.5b" }, -- the same sizes, says its config.json
     ["Qwen/Qwen3-0.6B-Base"] = { "qwen3-0.6b" },
     ["facebook/opt-125m"] = { "opt-125m" },
+    ["Qwen/Qwen2.5-VL-7B-Instruct"] = { "qwen2.5-vl-7b" },
+    ["Qwen/Qwen3.5-35B-A3B"] = { "qwen3.6-35b-a3b" }, -- the same sizes, say their config.json files
+    ["Qwen/Qwen3.6-27B-FP8"] = { "qwen3.8-27b", "fp8" }, -- likewise
+    ["qwen35_vl_122b_a10b"] = { "qwen3.5-122b-a10b" }, -- Megatron-Bridge's spelling
+    ["TinyLlama/TinyLlama-1.1B-Chat-v1.0"] = { "tinyllama-1.1b" },
+    ["codellama/CodeLlama-13b-hf"] = { "codellama-13b" },
+    ["axolotl-quants/Llama-4-Scout-17B-16E-Linearized-bnb-nf4-bf16"] = { "llama-4-scout", "bf16" },
     ["someone/Unknown-13B-FP8"] = { nil, "fp8" },
     ["fp8"] = {},
   } do

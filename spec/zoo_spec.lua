@@ -104,6 +104,59 @@ local published = {
   { "qwen3-8b", 8190735360 },
   { "qwen3-14b", 14768307200 },
   { "qwen3-coder-480b-a35b", 480154875392, 35e9, 0.02 },
+  { "cerebras-gpt-1.3b", 1.3e9, nil, 0.015 },
+  { "codellama-7b", 6738546688 },
+  { "codellama-13b", 13016028160 },
+  { "deepseek-r1-distill-qwen-1.5b", 1777088000 },
+  { "deepseek-v4-flash", 284e9, 13e9, 0.07 },
+  { "deepseek-v4-pro", 1.6e12, 49e9, 0.02 },
+  { "falcon-h1-7b", 7.59e9, nil, 0.001 },
+  { "falcon-h1-34b", 33.6e9, nil, 0.002 },
+  { "gemma-2-2b", 2614341888 },
+  { "gemma-3-270m", 268098176 },
+  { "gemma-3-4b", 4300079472 - 416866032 - 1152 * 2560 - 1152 },
+  { "glm-4-32b", 32.6e9, nil, 0.002 },
+  { "glm-5.2", 744e9, 40e9, 0.05 },
+  { "internvl3-8b", 7944373760 - 331552768 },
+  { "internvl3.5-8b", 8528318464 - 337583104 },
+  { "internvl3.5-30b-a3b", 30.8e9 - 316607488, 3.35e9, 0.005 },
+  { "jamba-1.5-large", 398e9, 94e9, 0.002 },
+  { "llava-1.5-7b", 7063427072 - 324487168 },
+  { "llava-1.6-mistral-7b", 7566747648 - 324491264 },
+  { "ministral-3-8b", 8.4e9, nil, 0.02 },
+  { "ministral-3-14b", 13.5e9, nil, 0.001 },
+  { "mpt-7b", 6649286656 },
+  { "nemotron-3-ultra-550b-a55b", 550e9, 55e9, 0.02 },
+  { "nemotron-mini-4b", 4.19e9, nil, 0.001 },
+  { "open-llama-3b", 3426473600 },
+  { "orpheus-3b", 3.78e9 - 156940 * 3072, nil, 0.001 }, -- its files store the tied table twice
+  { "phi-1.5", 1418270720 },
+  { "pixtral-12b", 12247782400 }, -- Mistral Nemo's
+  { "pythia-1b", 1011781632 },
+  { "pythia-1.4b", 1414647808 },
+  { "pythia-12b", 11846072320 },
+  { "qwen1.5-1.8b", 1836828672 },
+  { "qwen2-vl-2b", 2208985600 - 665271296 },
+  { "qwen2-vl-7b", 8291375616 - 675759104 },
+  { "qwen2.5-omni-7b", 7615616512 }, -- Qwen2.5-7B's
+  { "qwen2.5-vl-3b", 3754622976 - 668684288 },
+  { "qwen2.5-vl-72b", 73410777344 - 704573696 },
+  { "qwen3-vl-2b", 2127532032 - 406957056 },
+  { "qwen3-vl-4b", 4437815808 - 415347712 },
+  { "qwen3-vl-32b", 33357390064 - 595266800 },
+  { "qwen3.5-0.8b", 0.8e9, nil, 0.07 }, -- names of the checkpoints, all with their towers
+  { "qwen3.5-2b", 2e9, nil, 0.07 },
+  { "qwen3.5-4b", 4.2e9, nil, 0.002 },
+  { "qwen3.5-9b", 9e9, nil, 0.01 },
+  { "qwen3.5-122b-a10b", 122e9, 10e9, 0.025 },
+  { "redpajama-incite-3b", 2775864320 },
+  { "smollm2-135m", 134515008 },
+  { "smolvlm-2.2b", 2246272880 - 434220912 },
+  { "smolvlm2-2.2b", 2246784880 - 434220912 },
+  { "starcoder2-3b", 3030371328 },
+  { "tinyllama-1.1b", 1100048384 },
+  { "voxtral-mini-3b", 4.68e9 - 662134784, nil, 0.002 },
+  { "xgen-7b", 6.9e9, nil, 0.001 },
 }
 
 -- The same models as their config.json files describe them (spec/data/hf).
@@ -112,7 +165,21 @@ local imported = { "mixtral-8x7b", "mixtral-8x22b", "deepseek-v2", "deepseek-v3"
   "llama-4-maverick", "gpt-oss-120b", "gemma-2-27b", "opt-175b", "gpt2", "t5-large", "t5-11b",
   "flan-t5-xxl", "glm-5", "qwen3.5-397b-a17b", "llama-2-7b", "llama-2-70b", "llama-3.1-8b", "llama-3.1-70b",
   "llama-3.1-405b", "llama-2-13b", "falcon-7b", "falcon-40b", "gemma-2-9b", "gpt-neox-20b", "opt-66b", "phi-3-mini",
-  "qwen2-57b-a14b", "qwen3-8b", "deepseek-v2-lite" }
+  "qwen2-57b-a14b", "qwen3-8b", "deepseek-v2-lite",
+  "apertus-8b", "command-r7b", "ernie-4.5-21b-a3b", "falcon-h1-0.5b", "gemma-2b", "gemma-7b", "gemma-3-1b",
+  "gemma-4-12b", "gemma-4-26b-a4b", "gemma-4-31b", "glm-4-9b-0414", "glm-4.1v-9b",
+  "glm-4.5v", "glm-4.7-flash", "granite-3.1-8b", "hunyuan-0.5b", "hunyuan-a13b", "kimi-linear-48b-a3b",
+  "mimo-7b", "mimo-v2-flash", "ministral-8b", "ministral-3-3b", "nemotron-nano-9b-v2",
+  "olmo-2-7b", "olmo-3-7b", "phi-2", "phi-4-mini", "qwen-7b", "qwen1.5-moe-a2.7b", "qwen2.5-vl-7b",
+  "qwen3-omni-30b-a3b", "qwen3-vl-8b", "qwen3-vl-30b-a3b", "qwen3-vl-235b-a22b", "seed-oss-36b", "smollm3-3b",
+  "stablelm-2-1.6b", "trinity-mini", "trinity-nano" }
+
+-- Their files in models/ have the fields of config.json, whose architectures no other fields describe.
+local architectures = { "gemma-4-e2b", "gemma-4-e4b", "lfm2-350m", "lfm2-2.6b", "lfm2-8b-a1b" }
+
+-- Likewise, where the files have longer names. Counts of all are in parameters_spec.lua.
+local longer = { ["afm-4.5b"] = "afm-4.5b-austral", ["internlm2.5-7b"] = "internlm2.5-7b-chat",
+  ["muse-glimmer-30b"] = "muse-glimmer" }
 
 local function near(expected, actual, tolerance)
   if not tolerance then return assert.equal(expected, actual) end
@@ -137,13 +204,23 @@ describe("zoo", function()
     assert.near(1, (count.active - count.embedding) / 5.13e9, 0.001)
   end)
 
+  for _, name in ipairs(architectures) do
+    it("counts " .. name .. " as its config.json does", function()
+      local ours, theirs = tperf.model(name), tperf.model("spec/data/hf/" .. name .. ".json")
+      local a, b = ours:parameters(), theirs:parameters()
+      assert.same({ b.total, b.active, name }, { a.total, a.active, ours.name })
+    end)
+  end
+
+  for name in pairs(longer) do imported[#imported + 1] = name end
+  table.sort(imported)
   for _, name in ipairs(imported) do
     it("describes " .. name .. " as its config.json does", function()
-      local ours, theirs = tperf.model(name), tperf.model("spec/data/hf/" .. name .. ".json")
+      local ours, theirs = tperf.model(name), tperf.model("spec/data/hf/" .. (longer[name] or name) .. ".json")
       assert.same(theirs:parameters(), ours:parameters())
       assert.same(theirs:groups(), ours:groups())
       for _, field in ipairs { "layers", "hidden", "heads", "kv_heads", "head_dim", "context", "vocab", "activation",
-        "gated", "norm", "positions", "tied_embeddings", "mla", "mtp" } do
+        "gated", "norm", "positions", "tied_embeddings", "mla", "mtp", "experts", "window", "delta", "mamba" } do
         assert.same(theirs[field], ours[field], field)
       end
     end)

@@ -10,6 +10,7 @@ local parameters = require "tperf.describe.model.parameters"
 local flops = require "tperf.describe.model.flops"
 local hf = require "tperf.describe.model.hf"
 local hub = lazy.module "tperf.describe.model.hub"
+local account = lazy.module "tperf.describe.model.hf.account"
 
 ---@class tperf.model a checked description; fields are those of tperf.model { … }
 local methods = {}
@@ -48,10 +49,21 @@ function methods:flops_per_token(options)
   return result or check.fail("tperf.model:flops_per_token: %s: %s", self.name, message)
 end
 
+-- Notes the towers around a text model of models/: an answer says what it leaves out.
+local function note_towers(towers)
+  for _, one in ipairs(type(towers) == "table" and towers or {}) do
+    account.assume("towers." .. tostring(one.name), "left out",
+      ("its %s parameters are in counts; times and memory are of the text model"):format(tostring(one.parameters)))
+  end
+end
+
 -- Turns a Hugging Face configuration into a description. Its own errors name the place in the file; errors found later
 -- in the description can only name the file.
 local function import(content, origin)
-  if not hf.recognise(content) then return content, origin end
+  if not hf.recognise(content) then
+    if origin and type(content) == "table" and content.towers then note_towers(content.towers) end
+    return content, origin
+  end
   if not origin then return hf.describe(content, "config.json") end
   return hf.describe(content, origin.path, origin.positions), {
     path = origin.path, positions = { [""] = origin.positions[""] },
@@ -60,8 +72,8 @@ end
 
 -- What names of models mean depends on --ignore, once that, or what notes it, was loaded.
 local function depends()
-  local account = package.loaded["tperf.describe.model.hf.account"]
-  return account and account.key() or "0"
+  local loaded = package.loaded["tperf.describe.model.hf.account"]
+  return loaded and loaded.key() or "0"
 end
 
 --- A model: models/NAME.yaml, a file of that format, a Hugging Face config.json or its folder, a name of the Hugging
