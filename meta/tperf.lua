@@ -1231,7 +1231,7 @@
 ---@field last_stage_layers? integer layers of the last device
 ---@field account_for_embedding? boolean count the embedding as a layer when layers are placed
 ---@field account_for_loss? boolean count the head and the loss as a layer, likewise
----@field peft? table Adapters beside frozen weights: lora or qlora. { kind, rank, alpha, targets, dropout, rest, a2a, fused }. rest is the dtype of what qlora does not quantise: fp32, as PEFT's prepare_model_for_kbit_training makes it, or bf16, as qlora.py. Targets are Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or "all-linear"; by default rank 32 and the four of Megatron-Bridge's LoRA (docs/finetuning.md).
+---@field peft? table Adapters beside frozen weights: lora or qlora. { kind, bits, rank, alpha, targets, experts, dropout, rest, a2a, fused }. bits of qlora's weights are 4 or 8 (LLM.int8()); rest is the dtype of what it does not quantise: fp32, as PEFT's prepare_model_for_kbit_training makes it, or bf16, as qlora.py. experts = { targets, bits } is for routed experts that are one parameter, which targets do not name. Targets are Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or "all-linear"; by default rank 32 and the four of Megatron-Bridge's LoRA (docs/finetuning.md).
 ---@field frozen? string[] Parts not trained: embedding, head, layers:1-20, mlp ... Also "layers", a block, or the key of a group of layers.
 ---@field packing? any Sequences are packed with documents of so many tokens on average. { mean = tokens } or { lengths = { … } }.
 ---@field objective? "next_token"|"dpo" Next_token (default), or dpo, whose samples are pairs of sequences. A frozen reference model runs both sequences of a pair, too.
@@ -1697,7 +1697,7 @@
 ---@field last_stage_layers? integer layers of the last device
 ---@field account_for_embedding? boolean count the embedding as a layer when layers are placed
 ---@field account_for_loss? boolean count the head and the loss as a layer, likewise
----@field peft? table Adapters beside frozen weights: lora or qlora. { kind, rank, alpha, targets, dropout, rest, a2a, fused }. rest is the dtype of what qlora does not quantise: fp32, as PEFT's prepare_model_for_kbit_training makes it, or bf16, as qlora.py. Targets are Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or "all-linear"; by default rank 32 and the four of Megatron-Bridge's LoRA (docs/finetuning.md).
+---@field peft? table Adapters beside frozen weights: lora or qlora. { kind, bits, rank, alpha, targets, experts, dropout, rest, a2a, fused }. bits of qlora's weights are 4 or 8 (LLM.int8()); rest is the dtype of what it does not quantise: fp32, as PEFT's prepare_model_for_kbit_training makes it, or bf16, as qlora.py. experts = { targets, bits } is for routed experts that are one parameter, which targets do not name. Targets are Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or "all-linear"; by default rank 32 and the four of Megatron-Bridge's LoRA (docs/finetuning.md).
 ---@field frozen? string[] Parts not trained: embedding, head, layers:1-20, mlp ... Also "layers", a block, or the key of a group of layers.
 ---@field packing? any Sequences are packed with documents of so many tokens on average. { mean = tokens } or { lengths = { … } }.
 ---@field objective? "next_token"|"dpo" Next_token (default), or dpo, whose samples are pairs of sequences. A frozen reference model runs both sequences of a pair, too.

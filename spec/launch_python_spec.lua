@@ -198,4 +198,18 @@ describe("a statement about the configuration", function()
     assert.same({ "model.tensor_model_parallel_size" }, refused(launch_of(text, "megatron-bridge",
       "llama3_8b_pretrain_8gpu_config")))
   end)
+
+  it("knows torchtitan's smallest flavors, and those that differ from checkpoints", function()
+    local flavors = require "tperf.import.launch.stack.core.flavors"
+    local function count(name, flavor) return tperf.model(flavors.model(name, flavor)):parameters().total end
+    -- Eight layers of 256: gate, queries and outputs of 256, keys and values of 128, MLPs of 768, four norms.
+    assert.equal(8 * (3 * 256 * 256 + 2 * 256 * 128 + 3 * 256 * 768 + 4 * 256) + 2 * 2048 * 256 + 256,
+      count("muse_glimmer", "debugmodel"))
+    -- Six layers of 16 heads: queries of 192, latents of 512 + 64, keys and values of 256, outputs of 128; norms.
+    local attention = 256 * 16 * 192 + 256 * 576 + 512 + 512 * 16 * 256 + 16 * 128 * 256
+    assert.equal(6 * (attention + 512) + 3 * 256 * 1024 + 5 * (10 * 3 * 256 * 256 + 8 * 256) + 2 * 2048 * 256 + 256,
+      count("deepseek_v3", "debugmodel"))
+    assert.equal(tperf.model "qwen3.5-4b":parameters().total + 248320 * 2560, count("qwen3_5", "4B"))
+    assert.equal(0, tperf.model(flavors.model("qwen3_5", "9B")).mtp)
+  end)
 end)

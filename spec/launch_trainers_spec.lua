@@ -148,6 +148,24 @@ describe("Axolotl's YAML", function()
     assert.same({ kind = "qlora", rank = 16, targets = { "up_proj", "down_proj", "q_proj" }, dropout = 0.0 }, a.peft)
   end)
 
+  it("has frozen weights of 8 bits", function()
+    local a = arguments("a.yaml", TEXT:format "adamw_bnb_8bit" .. "adapter: lora\nload_in_8bit: true\nlora_r: 16\n"
+      .. "lora_target_linear: true\n", { gpus = 2 })
+    assert.same({ kind = "qlora", bits = 8, rank = 16, targets = "all-linear", dropout = 0.0 }, a.peft)
+  end)
+
+  -- Its docs/expert_quantization.qmd: experts are one parameter, which neither bitsandbytes nor targets know.
+  it("says what becomes of routed experts", function()
+    local text = TEXT:format "adamw_bnb_8bit":gsub("NousResearch/Meta%-Llama%-3.1%-8B", "Qwen/Qwen3-30B-A3B")
+      .. "adapter: qlora\nload_in_4bit: true\nlora_r: 16\nlora_target_modules: [q_proj, up_proj]\n"
+    assert.same({}, arguments("a.yaml", text, { gpus = 2 }).peft.experts)
+    assert.same({ bits = 4, targets = { "gate_up_proj", "down_proj" } }, arguments("a.yaml", text
+      .. "quantize_moe_experts: true\nlora_target_parameters: [experts.gate_up_proj, mlp.experts.down_proj]\n",
+      { gpus = 2 }).peft.experts)
+    assert.equal("lora_target_parameters", refused(read("a.yaml", text
+      .. "lora_target_parameters: [mlp.gate.weight]\n", { gpus = 2 }))[1])
+  end)
+
   it("shards by FSDP, tensors and contexts", function()
     local a = arguments("a.yaml", TEXT:format "adamw_torch_fused" .. "fsdp_version: 2\ndp_shard_size: 4\n"
       .. "dp_replicate_size: 2\ntensor_parallel_size: 2\ncontext_parallel_size: 2\nfsdp_config:\n"
@@ -157,7 +175,7 @@ describe("Axolotl's YAML", function()
   end)
 
   it("is refused for what no prediction has", function()
-    for _, line in ipairs { "load_in_8bit: true\nadapter: lora", "gradient_checkpointing: offload",
+    for _, line in ipairs { "load_in_8bit: true", "gradient_checkpointing: offload",
       "activation_offloading: true", "optimizer: came_pytorch", "fp8: true", "unfrozen_parameters: [lm_head.*]",
       "rl: kto", "reward_model: true", "fsdp_config:\n  offload_params: true" } do
       local text = TEXT:format "adamw_torch_fused"

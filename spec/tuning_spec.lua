@@ -149,6 +149,35 @@ describe("adapters", function()
     assert.is_true(held.weights < 41e9 and held.total < 48 * 2 ^ 30) -- "a 65B parameter model on a single 48GB GPU"
   end)
 
+  it("hold LLM.int8()'s weights, with a scale in fp32 for each row", function()
+    local peft = { kind = "qlora", bits = 8, rank = 64, targets = "all-linear", rest = "bf16" }
+    local c = train { peft = peft, recompute = "full", seq = 512, global_batch = 1 }
+    local tables, norms = 2 * 32000 * H, 65 * H
+    local rows = 32 * (4 * H + 2 * FFN + H) -- of q, k, v, o, gate, up and down
+    assert.near(ALL - tables - norms + 4 * rows + 2 * (tables + norms) + 2 * c.trained_parameters, c.memory.weights, 1)
+    -- arXiv 2208.07339: rows of activations are read twice and written in 8 bits, 32-bit results written and read.
+    local made = op_of(c, "fc1-8bit")
+    assert.near(512 * (5 * H + 8 * 2 * FFN), made.forward.bytes, 1)
+    assert.near(FFN * 2 * H * (1 + 4 / H + 6), made.backward.bytes, 1)
+    assert.error_matches(function() train { peft = { bits = 8 } } end, "'peft.bits' is of kind = \"qlora\"")
+  end)
+
+  it("leave experts that are one parameter as they are, unless told otherwise", function()
+    local function total(experts)
+      local peft = { kind = "qlora", rank = 8, targets = { "q_a_proj" }, experts = experts }
+      local c = tperf.train { model = "glm-4.7-flash", system = "h200-sxm", gpus = 1, global_batch = 4, micro_batch = 1,
+        seq = 2048, recompute = "full", peft = peft }
+      return c.memory.total / 2 ^ 30, c.trained_parameters
+    end
+    -- Axolotl's docs/expert_quantization.qmd: 127 and 23 GiB of GLM-4.7-Flash; PEFT casts what has 16 bits to fp32.
+    assert.near(127, total {}, 10)
+    assert.near(23, total { bits = 4 }, 2)
+    local _, plain = total {}
+    local _, with_experts = total { targets = { "gate_up_proj", "down_proj" } }
+    -- rank 8 beside 64 experts of 1536 in 46 layers and one that predicts further tokens; their first product is fused
+    assert.equal(47 * 64 * 8 * (2048 + 2 * 1536 + 1536 + 2048), with_experts - plain)
+  end)
+
   it("train with 4 FLOPs for each frozen parameter and token, and 6 for each of their own", function()
     local c = train { peft = qv, model = tperf.model("llama-2-7b"):with { seq = 128 } }
     local per_token = c.mfu * c.gpus * tperf.system("h100-sxm").accelerator.tensor.bf16 / c.tokens_per_second
@@ -171,7 +200,7 @@ describe("adapters", function()
       ["nothing is left to train"] = { peft = { targets = { "linear_kv_up_proj" } } },
       ["'peft.rank' must be"] = { peft = { rank = 0 } },
       ["strategy 'summa' has no products"] = { peft = {}, strategy = "summa" },
-      ["'fp8%-current' is not for peft.kind = \"qlora\", whose 4%-bit weights are multiplied in 16 bits"] = {
+      ["'fp8%-current' is not for peft.kind = \"qlora\", whose frozen weights are multiplied in 16 bits"] = {
         peft = { kind = "qlora" }, precision = "fp8-current" },
     } do
       assert.error_matches(function() train(o) end, message)

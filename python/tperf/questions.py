@@ -324,11 +324,12 @@ def search(
     packing: sequences are packed with documents of so many tokens on average. { mean = tokens } or {
         lengths = { … } }.
     panels: panels of a SUMMA multiplication. By default the fastest number.
-    peft: adapters beside frozen weights: lora or qlora. { kind, rank, alpha, targets, dropout, rest, a2a,
-        fused }. rest is the dtype of what qlora does not quantise: fp32, as PEFT's
-        prepare_model_for_kbit_training makes it, or bf16, as qlora.py. Targets are Megatron-Bridge's names
-        (linear_qkv …), Hugging Face PEFT's (q_proj …), or "all-linear"; by default rank 32 and the four
-        of Megatron-Bridge's LoRA (docs/finetuning.md).
+    peft: adapters beside frozen weights: lora or qlora. { kind, bits, rank, alpha, targets, experts,
+        dropout, rest, a2a, fused }. bits of qlora's weights are 4 or 8 (LLM.int8()); rest is the dtype of
+        what it does not quantise: fp32, as PEFT's prepare_model_for_kbit_training makes it, or bf16, as
+        qlora.py. experts = { targets, bits } is for routed experts that are one parameter, which targets do
+        not name. Targets are Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or
+        "all-linear"; by default rank 32 and the four of Megatron-Bridge's LoRA (docs/finetuning.md).
     pipeline_layout: layers of each stage: Megatron-LM's layout string, or 7,8,8,7. In "Et*3|(tt|)*29m|L", E
         is the embedding, t a layer, m a module of multi-token prediction, L the head and the loss, and |
         ends a stage. Stages are in the order of the model; virtual stages go round the devices.
@@ -652,11 +653,12 @@ def train(
     packing: sequences are packed with documents of so many tokens on average. { mean = tokens } or {
         lengths = { … } }.
     panels: panels of a SUMMA multiplication. By default the fastest number.
-    peft: adapters beside frozen weights: lora or qlora. { kind, rank, alpha, targets, dropout, rest, a2a,
-        fused }. rest is the dtype of what qlora does not quantise: fp32, as PEFT's
-        prepare_model_for_kbit_training makes it, or bf16, as qlora.py. Targets are Megatron-Bridge's names
-        (linear_qkv …), Hugging Face PEFT's (q_proj …), or "all-linear"; by default rank 32 and the four
-        of Megatron-Bridge's LoRA (docs/finetuning.md).
+    peft: adapters beside frozen weights: lora or qlora. { kind, bits, rank, alpha, targets, experts,
+        dropout, rest, a2a, fused }. bits of qlora's weights are 4 or 8 (LLM.int8()); rest is the dtype of
+        what it does not quantise: fp32, as PEFT's prepare_model_for_kbit_training makes it, or bf16, as
+        qlora.py. experts = { targets, bits } is for routed experts that are one parameter, which targets do
+        not name. Targets are Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or
+        "all-linear"; by default rank 32 and the four of Megatron-Bridge's LoRA (docs/finetuning.md).
     pipeline_layout: layers of each stage: Megatron-LM's layout string, or 7,8,8,7. In "Et*3|(tt|)*29m|L", E
         is the embedding, t a layer, m a module of multi-token prediction, L the head and the loss, and |
         ends a stage. Stages are in the order of the model; virtual stages go round the devices.

@@ -260,7 +260,7 @@ function precision.resolve(p, value, systems, peft)
   for _, system in ipairs(systems) do precision.check_system(r, system) end
   if r.wide then return nil end
   if peft and peft.kind == "qlora" then
-    refusal.raise("precision '%s' is not for peft.kind = \"qlora\", whose 4-bit weights are multiplied in 16 bits "
+    refusal.raise("precision '%s' is not for peft.kind = \"qlora\", whose frozen weights are multiplied in 16 bits "
       .. "(arXiv 2305.14314): ask for precision = \"bf16\", or kind = \"lora\"", r.name)
   end
   check_layers(r, p)

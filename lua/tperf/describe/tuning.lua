@@ -33,8 +33,19 @@ local function target(value, path)
     check.suggest(value, tuning.targets)), path
 end
 
+local function bits(value, path)
+  if value == 4 or value == 8 or value == 16 then return math.tointeger(value) end
+  return nil, ("'%s' must be 4, 8 or 16, got %s"):format(path, check.show(value)), path
+end
+
 local peft = check.record_of({
   kind = check.choice { { "lora", "qlora" }, default = "lora" },
+  bits = check.integer { min = 4, max = 8, optional = true }, -- of qlora's weights: 4 (default), 8: LLM.int8()
+  -- Routed experts, where they are one parameter for all (transformers 5): by default like other products.
+  experts = check.record_of({
+    targets = check.one_of_or_nil(check.list(target, { max = 64 })), -- that have adapters; default: none
+    bits = check.one_of_or_nil(bits), -- of qlora's frozen experts; default 16
+  }, { optional = true }),
   rank = check.integer { min = 1, max = 1 << 16, default = RANK },
   alpha = check.number { above = 0, max = 1e6, default = RANK }, -- scales the result; no effect on cost
   targets = check.one_of_or_nil(check.choice { { "all-linear" } }, check.list(target, { min = 1, max = 64 })),
@@ -47,10 +58,12 @@ local peft = check.record_of({
 --- Rows of tperf.question.arguments.
 tuning.arguments = {
   { name = "peft", group = "fine-tuning", check = peft, doc = "adapters beside frozen weights: lora or qlora",
-    more = "{ kind, rank, alpha, targets, dropout, rest, a2a, fused }. rest is the dtype of what qlora does not "
-      .. "quantise: fp32, as PEFT's prepare_model_for_kbit_training makes it, or bf16, as qlora.py. Targets are "
-      .. "Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or \"all-linear\"; by default rank "
-      .. "32 and the four of Megatron-Bridge's LoRA (docs/finetuning.md).",
+    more = "{ kind, bits, rank, alpha, targets, experts, dropout, rest, a2a, fused }. bits of qlora's weights are 4 "
+      .. "or 8 (LLM.int8()); rest is the dtype of what it does not quantise: fp32, as PEFT's "
+      .. "prepare_model_for_kbit_training makes it, or bf16, as qlora.py. experts = { targets, bits } is for routed "
+      .. "experts that are one parameter, which targets do not name. Targets are Megatron-Bridge's names "
+      .. "(linear_qkv …), Hugging Face PEFT's (q_proj …), or \"all-linear\"; by default rank 32 and the four of "
+      .. "Megatron-Bridge's LoRA (docs/finetuning.md).",
     option = { parts = {
       { long = "peft", value = "NAME", from = { "lora", "qlora" },
         help = "adapters beside frozen weights: lora or qlora" },
@@ -118,11 +131,14 @@ end
 local function key_of(t)
   local words = { t.reference or "-", ("%d"):format(t.sequences) }
   if t.peft then
-    words[#words + 1] = ("%s %d %g %s %s %s"):format(t.peft.kind, t.peft.rank, t.peft.dropout, t.peft.a2a,
-      t.peft.fused, t.peft.rest)
-    for _, name in ipairs(check.names(t.peft.products)) do
-      local parts = t.peft.products[name]
-      words[#words + 1] = name .. ":" .. (parts == true and "" or table.concat(check.names(parts), "+"))
+    words[#words + 1] = ("%s %d %d %d %g %s %s %s"):format(t.peft.kind, t.peft.bits, t.peft.expert_bits, t.peft.rank,
+      t.peft.dropout, t.peft.a2a, t.peft.fused, t.peft.rest)
+    for _, products in ipairs { t.peft.products, t.peft.expert_products } do
+      for _, name in ipairs(check.names(products)) do
+        local parts = products[name]
+        words[#words + 1] = name .. ":" .. (parts == true and "" or table.concat(check.names(parts), "+"))
+      end
+      words[#words + 1] = "/"
     end
   end
   for _, range in ipairs(t.frozen.ranges) do words[#words + 1] = ("%d-%d"):format(range[1], range[2]) end
@@ -146,6 +162,20 @@ function tuning.packed(o, m)
   return o.packing and changed(m, { packing = o.packing }) or m
 end
 
+-- The record of adapters, with products in place of targets.
+local function peft_of(o)
+  if o.bits and o.kind ~= "qlora" then
+    refusal.raise "'peft.bits' is of kind = \"qlora\": other adapters' frozen weights have the model's dtype"
+  end
+  if o.bits and o.bits ~= 4 and o.bits ~= 8 then refusal.raise("'peft.bits' must be 4 or 8, got %d", o.bits) end
+  local apart, all = o.experts, products_of(o.targets)
+  local made = { products = all, bits = o.bits or 4 }
+  made.expert_bits = apart and (apart.bits or 16) or made.bits
+  made.expert_products = apart and (apart.targets and products_of(apart.targets) or {}) or all
+  for _, name in ipairs { "kind", "rank", "alpha", "dropout", "rest", "a2a", "fused" } do made[name] = o[name] end
+  return made
+end
+
 --- The tuning that a question asks for; nil: all parameters are trained to predict the next token.
 ---@param o table  checked arguments, with the fields of tuning.schema
 ---@return table|nil tuning  { key, peft, frozen, sequences (per sample), reference = "resident", "shared" or nil }
@@ -155,12 +185,7 @@ function tuning.of(o, m, rules, strategies)
   if not (o.peft or o.frozen or dpo) then return nil end
   refuse(o, rules, strategies)
   local t = { frozen = frozen_of(o.frozen, m), sequences = dpo and 2 or 1 }
-  if o.peft then
-    t.peft = { products = products_of(o.peft.targets) }
-    for _, name in ipairs { "kind", "rank", "alpha", "dropout", "rest", "a2a", "fused" } do
-      t.peft[name] = o.peft[name]
-    end
-  end
+  t.peft = o.peft and peft_of(o.peft) or nil
   if dpo and o.reference ~= "precomputed" then t.reference = t.peft and "shared" or "resident" end
   t.key = key_of(t)
   return t

@@ -1,6 +1,6 @@
 --- Low-rank adapters beside the products of layers (LoRA, arXiv 2106.09685): Y = X W + alpha / r (X A) B, with A of
--- n_in x r and B of r x n_out, as separate ops; and 4-bit weights that are dequantised to 16 bits before each product
--- (QLoRA, arXiv 2305.14314). A share's `tuning` (tperf/describe/tuning.lua) names the products.
+-- n_in x r and B of r x n_out, as separate ops; and frozen weights of 4 bits (QLoRA, arXiv 2305.14314) or 8
+-- (LLM.int8(), arXiv 2208.07339). A share's `tuning` (tperf/describe/tuning.lua) names the products.
 --
 -- Sharded over tp as in Megatron-Bridge's ParallelLinearAdapter: beside a column product, A is sharded by columns if
 -- tp divides the rank, its result is gathered, and B is sharded by columns; beside a row product, A is sharded by rows,
@@ -18,7 +18,7 @@ adapters.NF4 = (4 + 0.127) / 8
 
 local weak = { __mode = "k" }
 local beside = setmetatable({}, weak)    -- op -> { before = ops, after = ops }, consumed by adapters.expand
-local quantised = setmetatable({}, weak) -- products with 4-bit weights
+local quantised = setmetatable({}, weak) -- products with fewer bits -> bytes per weight
 
 local function linear(o, given)
   if not o.experts then return op.linear(given) end
@@ -95,7 +95,9 @@ end
 
 -- The adapters of a product, one for each requested part.
 local function adapters_of(p, o, given, cut)
-  local wanted = p.tuning.peft.products[o.name:match "fc[12]$" or o.name]
+  local peft = p.tuning.peft
+  local products = o.experts and peft.expert_products or peft.products
+  local wanted = products[o.name:match "fc[12]$" or o.name]
   if not wanted or p.referring or p.group.frozen then return {} end
   local list = {}
   if wanted == true or not o.parts then
@@ -111,13 +113,37 @@ local function adapters_of(p, o, given, cut)
   return list
 end
 
-local function dequantise(o, given)
+-- Bytes of a weight in 8 bits: a scale in fp32 for each of the weight's rows, of n_in.
+local function int8(given) return 1 + 4 / given.n_in end
+
+-- Weights are read and written in 16 bits before each pass.
+local function dequantise(o, given, bytes)
   local weights = 1.0 * given.n_in * given.n_out * (o.active or o.experts or 1)
-  local function pass() return { vector_flops = 2 * weights, bytes = (adapters.NF4 + BYTES) * weights } end
+  local function pass() return { vector_flops = 2 * weights, bytes = (bytes + BYTES) * weights } end
   return op.custom {
     name = o.name .. "-16bit", dtype = given.dtype, forward = pass(), backward = pass(),
-    repeated_bytes = adapters.NF4 * weights,
+    repeated_bytes = bytes * weights,
   }
+end
+
+-- LLM.int8() (bitsandbytes 0.45 and later, autograd/_functions.py: MatMul8bitLt). Forward, the largest number of each
+-- row of activations is sought, the rows are written in 8 bits, and results of 32 bits are written and read again.
+-- Backward, weights are copied to 16 bits, and a second kernel scales them.
+local function around_int8(o, given)
+  local n_in, n_out = 1.0 * given.tokens * given.n_in, 1.0 * given.tokens * given.n_out
+  local weights = 1.0 * given.n_in * given.n_out
+  return op.custom {
+    name = o.name .. "-8bit", dtype = given.dtype,
+    forward = { vector_flops = 2 * n_in + n_out, bytes = (2 * BYTES + 1) * n_in + 8 * n_out },
+    backward = { vector_flops = 2 * weights, bytes = (int8(given) + 3 * BYTES) * weights },
+    repeated_bytes = (2 * BYTES + 1) * n_in + 8 * n_out,
+  }
+end
+
+-- Bits of a product's frozen weights.
+local function bits_of(peft, experts)
+  if peft.kind ~= "qlora" then return 16 end
+  return experts and peft.expert_bits or peft.bits
 end
 
 --- Records the ops that run beside a layer's product. Returns the product.
@@ -131,8 +157,12 @@ function adapters.attach(p, o, given, cut, base)
   if not (t and t.peft and p.group and cut) then return base end
   local after = adapters_of(p, o, given, cut)
   for _, one in ipairs(after) do one:add() end
-  quantised[base] = t.peft.kind == "qlora" or nil
-  beside[base] = { before = quantised[base] and { dequantise(o, given) } or {}, after = after }
+  local bits, before = bits_of(t.peft, o.experts), {}
+  if bits < 16 then
+    quantised[base] = bits == 4 and adapters.NF4 or int8(given)
+    before[1] = bits == 8 and not o.experts and around_int8(o, given) or dequantise(o, given, quantised[base])
+  end
+  beside[base] = { before = before, after = after }
   return base
 end
 
@@ -153,6 +183,6 @@ end
 function adapters.is(one) return one:is_added() end
 
 --- Bytes per frozen parameter of an op, if they differ from the op's.
-function adapters.element(one) return quantised[one] and adapters.NF4 or nil end
+function adapters.element(one) return quantised[one] end
 
 return adapters

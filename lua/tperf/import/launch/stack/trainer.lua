@@ -1,10 +1,12 @@
 --- Trainers that pass on the options of Hugging Face's: TRL, Axolotl, LLaMA-Factory, ms-swift's `swift`. Each one's
 --- table says which concept an option sets; this module reads concepts.
 local accelerate = require "tperf.import.launch.stack.accelerate"
+local checkpoints = require "tperf.import.launch.arguments.checkpoints"
 local common = require "tperf.import.launch.stack.common"
 local launch_axes = require "tperf.import.launch.arguments.axes"
 local deepspeed = require "tperf.import.launch.stack.deepspeed"
 local roots = require "tperf.base.roots"
+local models = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local tuning = require "tperf.describe.tuning"
 
 local trainer = {}
@@ -115,16 +117,48 @@ local function targets_of(s, context)
   return list
 end
 
--- Whether frozen weights are stored in 4 bits.
-local function four_bits(s)
+-- Bits of frozen weights that bitsandbytes stores: 4, 8; nil: as the model has them.
+local function bits_of(s)
   local bits, method = s:concept "quant.bits", word(s, "quant.method") or "bnb"
-  if bits == nil then return any(s, "quant.4bit") end
-  local known = bits == 4 and (method == "bnb" or method == "bitsandbytes")
-  if not known then
-    unread(s, "quant.bits")
-    unread(s, "quant.method")
+  if bits == nil then
+    local four, eight = any(s, "quant.4bit"), any(s, "quant.8bit")
+    return four and 4 or eight and 8 or nil
   end
-  return known
+  if (bits == 4 or bits == 8) and (method == "bnb" or method == "bitsandbytes") then return bits end
+  unread(s, "quant.bits")
+  unread(s, "quant.method")
+end
+
+-- The products of experts by the names of their parameters: mlp.experts.gate_up_proj.
+local EXPERT_PRODUCTS <const> = { gate_up_proj = true, down_proj = true }
+
+-- The products of routed experts that have adapters; nil if a name is none of them.
+local function expert_targets(s)
+  local list = {}
+  local value = s:concept "peft.parameters"
+  for _, name in ipairs(type(value) == "table" and value or { value }) do
+    local last = tostring(name):match "experts.*%.([%w_]+)$"
+    if not EXPERT_PRODUCTS[last] then return nil end
+    list[#list + 1] = last
+  end
+  return list
+end
+
+-- Axolotl's experts are those of transformers 5: one parameter for all, which no name of a module means and which
+-- bitsandbytes leaves as they are, unless options say otherwise (its docs/expert_quantization.qmd).
+local function experts_of(s, context, bits)
+  local name = s.table.stack == "Axolotl" and checkpoints.model((s:concept "model.name"))
+  local quantised = any(s, "quant.experts")
+  if not name or not models(name).experts then return nil end
+  local targets = expert_targets(s)
+  if not targets then unread(s, "peft.parameters") end
+  if not (targets and targets[1]) then
+    context.assume "routed experts have no adapters: they are one parameter, which the targets do not name"
+  else
+    context.assume "adapters of experts run as products of their own, as in ScatterMoE's kernels"
+  end
+  if bits and not quantised then context.assume "routed experts are not quantised, for they are one parameter" end
+  return { targets = targets and targets[1] and targets or nil, bits = bits and quantised and bits or nil }
 end
 
 -- Whether the settings are of LLaMA-Factory's v1, whose files say `model`: its defaults are its own.
@@ -137,9 +171,8 @@ local function peft(s, context)
   if first_version(s) and not s.by_option["peft_config.name"] then kind = nil end
   if kind == nil or WHOLE[kind] then
     without_effect(s, table.unpack(PEFT))
-    four_bits(s) -- of all weights, which is refused
-    unread(s, "quant.4bit")
-    unread(s, "quant.bits")
+    bits_of(s) -- of all weights, which is refused
+    for _, concept in ipairs { "quant.4bit", "quant.8bit", "quant.bits" } do unread(s, concept) end
     return nil
   end
   if not LORA[kind] then
@@ -148,9 +181,10 @@ local function peft(s, context)
   end
   local targets = targets_of(s, context)
   if not targets then unread(s, "peft.targets") end
-  local narrow = four_bits(s)
-  return { kind = (narrow or LORA[kind] == "qlora") and "qlora" or "lora", rank = s:concept "peft.rank",
-    targets = targets, dropout = tonumber((s:concept "peft.dropout")) }
+  local bits = bits_of(s) or LORA[kind] == "qlora" and 4 or nil
+  if bits == 8 then context.assume "LLM.int8()'s products take as long as those of 16 bits, beside its conversions" end
+  return { kind = bits and "qlora" or "lora", bits = bits == 8 and 8 or nil, rank = s:concept "peft.rank",
+    targets = targets, experts = experts_of(s, context, bits), dropout = tonumber((s:concept "peft.dropout")) }
 end
 
 -- What trainers call their objectives: { objective, whether a reference model runs }.
