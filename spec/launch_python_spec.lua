@@ -199,6 +199,17 @@ describe("a statement about the configuration", function()
       "llama3_8b_pretrain_8gpu_config")))
   end)
 
+  it("names the model of which Megatron-Bridge's base recipe repeats some sizes", function()
+    local text = "def nemotron_3_nano_pretrain_8gpu_h100_bf16_config():\n  cfg = nemotron_3_nano_pretrain_config()\n"
+      .. "  cfg.train.global_batch_size = 64\n  cfg.mixed_precision = \"bf16_mixed\"\n%s  return cfg\n"
+    local function arguments(more)
+      return tperf.import.arguments(tperf.import.launch { files = { { name = "recipe.py", text = text:format(more) } },
+        stack = "megatron-bridge", given = { ["function"] = "nemotron_3_nano_pretrain_8gpu_h100_bf16_config" } })
+    end
+    assert.equal("nemotron-3-nano-30b-a3b", arguments "".model)
+    assert.error_matches(function() arguments "  cfg.model.num_layers = 26\n" end, "does not say the vocabulary")
+  end)
+
   it("knows torchtitan's smallest flavors, and those that differ from checkpoints", function()
     local flavors = require "tperf.import.launch.stack.core.flavors"
     local function count(name, flavor) return tperf.model(flavors.model(name, flavor)):parameters().total end

@@ -177,11 +177,34 @@ describe("Axolotl's YAML", function()
   it("is refused for what no prediction has", function()
     for _, line in ipairs { "load_in_8bit: true", "gradient_checkpointing: offload",
       "activation_offloading: true", "optimizer: came_pytorch", "fp8: true", "unfrozen_parameters: [lm_head.*]",
-      "rl: kto", "reward_model: true", "fsdp_config:\n  offload_params: true" } do
+      "rl: kto", "rl: ipo_pairs", "fsdp_config:\n  offload_params: true" } do
       local text = TEXT:format "adamw_torch_fused"
       if line:find "^optimizer" then text = text:gsub("optimizer: %g+\n", "") end
       assert.is_truthy(refused(read("a.yaml", text .. line .. "\n", { gpus = 2 }))[1], line)
     end
+  end)
+end)
+
+describe("A head in place of the output table", function()
+  local function answer(text, given)
+    local name = text:find "^base" and "a.yaml" or "run.sh"
+    local a = tperf.import.arguments(tperf.import.launch { files = { { name = name, text = text } }, given = given })
+    return { tperf.model(a.model).classes, a.objective or "plain", a.reference or "none" }
+  end
+  local PROGRAM <const> = "python examples/scripts/%s.py --model_name_or_path Qwen/Qwen3-8B "
+    .. "--per_device_train_batch_size 2 --max_length 2048"
+
+  it("scores pairs of sequences, steps, or labels", function()
+    local one = { gpus = 1 }
+    assert.same({ 1, "dpo", "precomputed" }, answer(PROGRAM:format "reward_modeling", one))
+    assert.same({ 2, "plain", "none" }, answer(PROGRAM:format "prm", one))
+    local axolotl = "base_model: Qwen/Qwen3-8B\nsequence_len: 512\nmicro_batch_size: 1\nnum_labels: 1\n"
+    assert.same({ 1, "dpo", "precomputed" }, answer(axolotl .. "reward_model: true\n", one))
+    local swift = "swift sft --model Qwen/Qwen3-8B --task_type seq_cls --num_labels 7 --problem_type x "
+      .. "--tuner_type full --max_length 512"
+    assert.same({ 7, "plain", "none" }, answer(swift, one))
+    assert.same({ 9, "plain", "none" }, answer("NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-8B "
+      .. "--task_type seq_cls --num_labels 9 --max_length 512 --global_batch_size 8", nil))
   end)
 end)
 

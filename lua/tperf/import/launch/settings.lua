@@ -206,11 +206,13 @@ function settings:read_tree(content, at, prefix)
       self:read_tree(value, at, path)
     elseif type(value) ~= "userdata" then
       self:name(path, value, at(path))
-      if inner then -- parts of a map may be options of their own
+      if inner then -- parts of a map may be options of their own; if all are, the map says nothing else
+        local whole = true
         for _, part in ipairs(check.names(value)) do
           local own = self.table.by_name[tables.plain(path .. "." .. part)]
-          if own then self:put(own, value[part], at(path .. "." .. part)) end
+          if own then self:put(own, value[part], at(path .. "." .. part)) else whole = false end
         end
+        if whole then self:set(row.option) end
       end
     end
   end

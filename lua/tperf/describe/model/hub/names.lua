@@ -61,6 +61,8 @@ local CALLED <const> = {
   ["llama-3-1-405b-bnb-nf4"] = "llama-3.1-405b", ["qwen35-vl-35b-a3b"] = "qwen3.6-35b-a3b",
   ["qwen35-vl-122b-a10b"] = "qwen3.5-122b-a10b", ["qwen35-vl-397b-a17b"] = "qwen3.5-397b-a17b",
   ["nemotron-3-super"] = "nemotron-3-super-120b-a12b",
+  ["nemotron-3-nano"] = "nemotron-3-nano-30b-a3b", ["nemotron-3-ultra"] = "nemotron-3-ultra-550b-a55b",
+  ["nemotronh-56b"] = "nemotron-h-56b", ["skywork-reward-v2-qwen3-8b"] = "qwen3-8b",
   ["phi-3-mini-4k"] = "phi-3-mini", ["phi-3-mini-128k"] = "phi-3-mini",
 }
 

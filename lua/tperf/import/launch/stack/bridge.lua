@@ -1,8 +1,10 @@
 --- Megatron-Bridge's recipes: Megatron's settings as fields.
 local axes = require "tperf.import.launch.arguments.axes"
+local checkpoints = require "tperf.import.launch.arguments.checkpoints"
 local common = require "tperf.import.launch.stack.common"
 local layout = require "tperf.import.launch.stack.core.layout"
 local model = require "tperf.import.launch.stack.core.model"
+local models = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local offloading = require "tperf.import.launch.arguments.offloading"
 local precision = require "tperf.import.launch.stack.core.precision"
 
@@ -63,6 +65,31 @@ local function of_named(s, context, r)
   end
 end
 
+-- Whether a description is of the model that a recipe is called after, of which it leaves something out: its
+-- vocabulary, layers of other kinds than attention.
+local function is_part(d, name)
+  local known = name and models(name)
+  if not known or d.vocab then return false end
+  for _, field in ipairs { "layers", "hidden", "heads", "kv_heads" } do
+    if d[field] ~= nil and d[field] ~= known[field] then return false end
+  end
+  return true
+end
+
+-- The model: described, or the one that the recipe is called after.
+local function model_of(s, context, r)
+  if not s.by_option["model.num_layers"] then return of_named(s, context, r) end
+  r.model = description(s, context)
+  if not is_part(r.model, checkpoints.model(r.model_name)) then
+    r.model_name = nil -- whatever the recipe is called, its model is what it says
+    return
+  end
+  context.assume("the model is %s, whose sizes the recipe repeats: it does not say the vocabulary", r.model_name)
+  r.model = nil
+  local mtp = s:set "model.mtp_num_layers"
+  if mtp and mtp > 0 then r.model_changes = { mtp = mtp } end
+end
+
 function bridge.read(s, context)
   local nodes, devices = s:set "trainer.num_nodes", s:set "trainer.devices"
   context.gpus = context.gpus or s:set "num_gpus" or devices and devices * (nodes or 1)
@@ -108,7 +135,7 @@ function bridge.read(s, context)
   r.moe_dispatcher = moe and dispatcher or nil
   if r.moe_dispatcher == "flex" then r.moe_dispatcher_backend = backend end
   r.model_name = tostring(context["function"] or ""):match "^(.-)_pretrain" or nil
-  if s.by_option["model.num_layers"] then r.model = description(s, context) else of_named(s, context, r) end
+  model_of(s, context, r)
   return r
 end
 

@@ -23,12 +23,23 @@ local function objective(s, context, axes)
   if name == "dpo" and loss and loss.value == "sigmoid" then s:set "--loss_type" end
   if name == "dpo" then axes.objective = "dpo" end
   if not (context.program or ""):find "pt" then axes.routing = axes.routing or "finetuning" end
-  if s:get "--task_type" ~= "causal_lm" then s.by_option["--task_type"].read = false end
+  return s:get "--task_type"
+end
+
+-- A classifier of sequences has a head of its labels; other tasks are refused.
+local function task(s, r, name)
+  local labels = s.by_option["--num_labels"]
+  if name == "seq_cls" and labels then
+    r.model_changes = r.model_changes or {}
+    r.model_changes.classes = s:set "--num_labels"
+  elseif name ~= "causal_lm" then
+    s.by_option["--task_type"].read = false
+  end
 end
 
 function swift.read(s, context)
   local r = megatron.read(s, context)
-  objective(s, context, r.axes)
+  local name = objective(s, context, r.axes)
   local chunks = s:set "--virtual_pipeline_model_parallel_size"
   r.vp = chunks and common.size(context, chunks, "--virtual_pipeline_model_parallel_size") or r.vp
   r.seq = common.size(context, s:set "--packing_length" or s:set "--max_length", "--max_length")
@@ -38,6 +49,7 @@ function swift.read(s, context)
   r.model_name, r.model, r.peft = s:set "--model", nil, peft(s)
   common.predicted_layers(r, context, s:get "--mtp-num-layers" or 0,
     "multi-token prediction has the layers of --mtp_num_layers, which are none unless it is said")
+  task(s, r, name)
   return r
 end
 

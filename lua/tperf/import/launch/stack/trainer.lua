@@ -187,16 +187,36 @@ local function peft(s, context)
     targets = targets, experts = experts_of(s, context, bits), dropout = tonumber((s:concept "peft.dropout")) }
 end
 
--- What trainers call their objectives: { objective, whether a reference model runs }.
+-- What trainers call their objectives: { objective, whether a reference model runs, rows of the head in place of a
+-- table }. A reward model scores both sequences of a pair (TRL, trainer/reward_trainer.py); one of a process scores
+-- tokens as right or wrong.
 local OBJECTIVES <const> = { sft = {}, pt = {}, pretrain = {}, causal_lm = {}, dpo = { "dpo", true },
-  orpo = { "dpo", false }, simpo = { "dpo", false }, cpo = { "dpo", false } }
+  orpo = { "dpo", false }, simpo = { "dpo", false }, cpo = { "dpo", false }, rm = { "dpo", false, 1 },
+  reward = { "dpo", false, 1 }, prm = { nil, false, 2 } }
 
 local PRETRAINS <const> = { pt = true, pretrain = true }
 
-local function objective(s, context, axes)
-  local name = word(s, "objective") or context.program and context.program:match "^(%a+)" or "sft"
+-- A head of classes takes the place of the table.
+local function classes(context, r, rows)
+  if not rows then return end
+  r.model_changes = r.model_changes or {}
+  r.model_changes.classes = rows
+  if r.peft then context.assume("the head of %d classes is frozen: PEFT trains it whole, beside the adapters", rows) end
+end
+
+-- Whether a task trains a classifier of sequences, whose head has as many rows as there are labels.
+local function classifies(s)
+  local labels = math.tointeger(tonumber((s:concept "classes")))
+  return word(s, "task") == "seq_cls" and labels or nil
+end
+
+local function objective(s, context, axes, r)
+  local usual = any(s, "objective.reward") and "reward" or any(s, "objective.process") and "prm"
+    or context.program and context.program:match "^(%a+)" or "sft"
+  local name = word(s, "objective") or usual
   local loss = word(s, "loss.kind")
   local known = OBJECTIVES[name == "dpo" and (loss == "orpo" or loss == "simpo") and loss or name]
+  if known and known[3] and s.table.stack == "LLaMA-Factory" then known = nil end -- its head stands beside the table
   if not known then
     local said = s:has "objective"
     unread(s, "objective")
@@ -204,6 +224,7 @@ local function objective(s, context, axes)
     return
   end
   axes.objective = known[1]
+  classes(context, r, known[3] or classifies(s))
   if first_version(s) and not s:has "objective" then
     context.assume "the command is sft: a file of v1 does not say whether it is sft or dpo"
   end
@@ -398,7 +419,7 @@ local function usual(s, context)
     if not on[concept] then without_effect(s, concept) end
   end
   local task = word(s, "task")
-  if task ~= "causal_lm" then unread(s, "task") end
+  if task ~= "causal_lm" and not classifies(s) then unread(s, "task") end
   if any(s, "quant.dequantized") then without_effect(s, "quant.load") end
   local follows = first_version(s) or s.table.stack == "ms-swift" -- bf16 unless the file says otherwise
   local off = word(s, "dtype.bf16") == "false" and (s:has "dtype.bf16" or not follows)
@@ -421,7 +442,7 @@ function trainer.read(s, context)
   common.predicted_layers(r, context, 0, "no layers of multi-token prediction: Transformers' classes leave them out")
   r.peft = peft(s, context)
   optimizer(s, found)
-  objective(s, context, found)
+  objective(s, context, found, r)
   states(s, found, kind, r)
   kernels(s, found, r)
   local own = recomputation(s)
