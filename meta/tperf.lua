@@ -2578,9 +2578,9 @@ function tperf.load_curve(given) end
 ---@param n integer
 function tperf.logspace(a, b, n) end
 
----A model: models/NAME.yaml, a file of that format, a Hugging Face config.json or its folder, a name of the Hugging
----Face Hub ("Qwen/Qwen3-32B-FP8") whose sizes one of these models has or whose config.json its local cache has, or a
----table of the same fields.
+---A model: models/NAME.yaml, a file of that format or one with config.json's values under `config`, a Hugging Face
+---config.json or its folder, a name of the Hugging Face Hub ("Qwen/Qwen3-32B-FP8") whose sizes one of these models has
+---or whose config.json its local cache has, or a table of the same fields.
 ---model:with { … } returns a changed copy; see also model:groups(), model:parameters() and model:flops_per_token().
 ---@param value string|table
 ---@return tperf.model

@@ -21,6 +21,12 @@ local NAMES <const> = {
   ["Intel/Qwen3-30B-A3B-Instruct-2507-int4-AutoRound"] = { "qwen3-30b-a3b", "gptq" },
   ["amd/Kimi-K2-Thinking-MXFP4-Preview"] = { "kimi-k2", "modelopt_fp4" },
   ["RedHatAI/Qwen3-32B-NVFP4A16"] = { "qwen3-32b", "modelopt_fp4" },
+  ["moonshotai/Kimi-K2.7-Code"] = { "kimi-k2", "gptq" }, ["zai-org/Glyph"] = { "glm-4.1v-9b" },
+  ["Qwen/Qwen3-Coder-Next-FP8"] = { "qwen3-next-80b-a3b", "fp8" }, ["zai-org/GLM-4.6V-FP8"] = { "glm-4.5v", "fp8" },
+  ["mistralai/Ministral-3-14B-Instruct-2512"] = { "ministral-3-14b", "fp8" },
+  ["mistralai/Ministral-3-8B-Reasoning-2512"] = { "ministral-3-8b" }, ["LiquidAI/LFM2.5-1.2B-JP"] = { "lfm2-1.2b" },
+  ["amd/gpt-oss-120b-w-mxfp4-a-fp8"] = { "gpt-oss-120b", "modelopt_fp4" },
+  ["baidu/ERNIE-4.5-300B-A47B-PT"] = { "ernie-4.5-300b-a47b" }, ["microsoft/Phi-4-reasoning"] = { "phi-4" },
   ["x/Qwen3-8B-AWQ-8bit"] = { "qwen3-8b", "gptq_int8" },
   ["unsloth/Qwen3-32B-GGUF:Q4_K_M"] = { "qwen3-32b", "unknown" },
   ["bartowski/Qwen3-14B-GGUF:IQ4_XS"] = { "qwen3-14b", "unknown" },
@@ -46,6 +52,8 @@ describe("a name of the Hugging Face Hub", function()
     assert.equal("fp8-block", tperf.model "deepseek-ai/DeepSeek-V3.1".stored.layers) -- as its publisher stores it
     assert.equal("mxfp4", tperf.model "openai/gpt-oss-120b".stored.experts)
     assert.is_nil(tperf.model "x/DeepSeek-V3-BF16".stored)
+    assert.is_nil(tperf.model "x/DeepSeek-V4-Flash-BF16".stored)
+    assert.equal("nvfp4", tperf.model "x/Mistral-Large-3-675B-Instruct-2512-NVFP4".stored.experts)
     local mlx = tperf.model "mlx-community/Qwen3-8B-MLX-4bit".stored.layers -- a scale and a bias of 16 bits for 64
     assert.same({ 4, 64, 4 }, { mlx.bits, mlx.group, mlx.scale })
   end)

@@ -56,6 +56,41 @@ describe("tperf.model", function()
     end
   end)
 
+  -- Billions of parameters as their publishers count them, with towers for images; within 0.5 %.
+  local PUBLISHED <const> = { -- model cards and safetensors metadata on huggingface.co
+    ["ernie-4.5-21b-a3b"] = 21.825, ["seed-oss-36b"] = 36.151, ["phi-4-mini"] = 3.836, ["nemotron-nano-9b-v2"] = 8.888,
+    ["kimi-linear-48b-a3b"] = 49.12, ["qwen2.5-vl-72b"] = 73.41, ["qwen3-vl-235b-a22b"] = 236, ["lfm2-1.2b"] = 1.17,
+    ["qwen3-vl-30b-a3b"] = 31.07, ["qwen3-vl-8b"] = 8.767, ["qwen3-vl-4b"] = 4.438, ["gemma-4-26b-a4b"] = 25.8,
+    ["gemma-4-31b"] = 31.27, ["mimo-v2-flash"] = 309, ["trinity-large"] = 398, ["ring-1t"] = 1000,
+    ["mistral-large-3-675b"] = 675, ["ministral-3-14b"] = 13.94, ["ministral-3-8b"] = 8.918, ["granite-3.2-2b"] = 2.53,
+    ["hunyuan-a13b"] = 80.4, ["hy3"] = 295, ["step-3.5-flash"] = 196.8, ["deepseek-v4-flash"] = 284,
+    ["glm-5.2"] = 743, ["nemotron-3-ultra-550b-a55b"] = 550, ["internvl3.5-8b"] = 8.53, ["distilgpt2"] = 0.0819,
+    ["ernie-4.5-300b-a47b"] = 300, ["lfm2-8b-a1b"] = 8.34, ["granite-3.0-3b-a800m"] = 3.3,
+  }
+
+  it("has the sizes that publishers state", function()
+    for name, billions in pairs(PUBLISHED) do
+      local m = tperf.model(name)
+      local total = m:parameters().total
+      for _, one in ipairs(m.towers or {}) do total = total + one.parameters end
+      assert.near(1, total / billions / 1e9, 0.005, name)
+    end
+  end)
+
+  it("takes the values of a config.json, which other fields of the file come before", function()
+    local config = { model_type = "qwen3", hidden_size = 4096, intermediate_size = 12288, num_attention_heads = 32,
+      num_key_value_heads = 8, num_hidden_layers = 36, vocab_size = 151936, max_position_embeddings = 40960,
+      head_dim = 128, quantization_config = { quant_method = "fp8", weight_block_size = { 128, 128 } } }
+    local m = tperf.model { name = "mine", seq = 4096, config = config }
+    assert.same({ "mine", 4096, 40960, 8190735360, "fp8-block" },
+      { m.name, m.seq, m.context, m:parameters().total, m.stored.layers })
+    assert.is_nil(tperf.model { name = "mine", stored = false, config = config }.stored)
+    assert.error_matches(function() tperf.model { name = "mine", heds = 3, config = config } end,
+      "unknown field 'heds'")
+    config.hidden_siz = 3
+    assert.error_matches(function() tperf.model { config = config } end, '"hidden_siz" = 3 is not known')
+  end)
+
   it("loads every shipped model", function()
     for _, name in ipairs(catalogue.list "models") do assert.equal(name, tperf.model(name).name) end
   end)

@@ -59,15 +59,31 @@ end
 
 -- Turns a Hugging Face configuration into a description. Its own errors name the place in the file; errors found later
 -- in the description can only name the file.
-local function import(content, origin)
-  if not hf.recognise(content) then
-    if origin and type(content) == "table" and content.towers then note_towers(content.towers) end
-    return content, origin
-  end
+local function described(content, origin)
   if not origin then return hf.describe(content, "config.json") end
   return hf.describe(content, origin.path, origin.positions), {
     path = origin.path, positions = { [""] = origin.positions[""] },
   }
+end
+
+-- A file that states a model by the values of its config.json, under `config`: its other fields take precedence.
+-- `stored: false` says that the weights are in 16 bits, whatever config.json says of a checkpoint.
+local function of_config(content, origin)
+  local path = origin and origin.path or "config.json"
+  local m = hf.describe(content.config, path)
+  local longest = not m.unbounded and m.seq or nil
+  for field, value in next, content do
+    if field ~= "config" then m[field] = value end
+  end
+  m.context, m.stored = m.context or longest, m.stored or nil
+  return m, origin and { path = path, positions = { [""] = origin.positions[""] } }
+end
+
+local function import(content, origin)
+  if hf.recognise(content) then return described(content, origin) end
+  if type(content.config) == "table" then return of_config(content, origin) end
+  if origin and content.towers then note_towers(content.towers) end
+  return content, origin
 end
 
 -- What names of models mean depends on --ignore, once that, or what notes it, was loaded.
@@ -76,9 +92,9 @@ local function depends()
   return loaded and loaded.key() or "0"
 end
 
---- A model: models/NAME.yaml, a file of that format, a Hugging Face config.json or its folder, a name of the Hugging
--- Face Hub ("Qwen/Qwen3-32B-FP8") whose sizes one of these models has or whose config.json its local cache has, or a
--- table of the same fields.
+--- A model: models/NAME.yaml, a file of that format or one with config.json's values under `config`, a Hugging Face
+-- config.json or its folder, a name of the Hugging Face Hub ("Qwen/Qwen3-32B-FP8") whose sizes one of these models has
+-- or whose config.json its local cache has, or a table of the same fields.
 -- model:with { … } returns a changed copy; see also model:groups(), model:parameters() and model:flops_per_token().
 ---@param value string|table
 ---@return tperf.model

@@ -49,6 +49,15 @@ local FORMATS <const> = {
   mlx4 = { bits = 4, group = 64, scale = 4 }, mlx8 = { bits = 8, group = 64, scale = 4 }, bf16 = false,
 }
 
+-- Whether the text model of a config.json has experts.
+local function has_experts(config)
+  config = config.text_config or config
+  for key in next, config do
+    if key:find "num_.*experts$" or key:find "n_routed_experts" then return true end
+  end
+  return false
+end
+
 -- Formats of the parts that a model has.
 local function stored_of(content, method, name)
   local mix = names.mix(name)
@@ -59,7 +68,8 @@ local function stored_of(content, method, name)
       .. "config.json, or the model '%s' with weight_dtype or precision", name, names.model(name))
   end
   if not format then return nil end
-  return { method = ("%s, by its name"):format(method), layers = format, experts = content.experts and format or nil }
+  local experts = content.experts or content.config and has_experts(content.config)
+  return { method = ("%s, by its name"):format(method), layers = format, experts = experts and format or nil }
 end
 
 -- gpt-oss's own checkpoints have experts in MXFP4, whatever else a name says of formats of 4 bits.
@@ -85,10 +95,15 @@ function hub.find(name)
   local origin = { path = path, positions = positions }
   if not base or path:find "config%.json$" then return content, origin end
   local copy = {}
-  for field, value in next, content do copy[field] = value end
+  if content.model_type then -- a config.json's fields
+    copy.config, content = content, { config = content }
+  else
+    for field, value in next, content do copy[field] = value end
+  end
   account.assume("MODEL", base, ("%s has its sizes"):format(base))
   if method and not agrees(content, method) then
     copy.stored = stored_of(content, method, name)
+    if content.config and not copy.stored then copy.stored = false end -- in place of what config.json says
     account.assume("weights", method, ("the name %s"):format(roots.last(name)))
   end
   copy.name = roots.last(name):match "^[^:]*"

@@ -53,7 +53,6 @@ local CALLED <const> = {
   ["phi-3-5-mini"] = "phi-3-mini", ["qwen2-5-math-7b"] = "qwen2.5-7b", ["qwen2-5-math-1-5b"] = "qwen2.5-1.5b",
   ["dbrx-base-converted"] = "dbrx", ["qwen1-5-1-8b-sft"] = "qwen1.5-1.8b", ["ai21-jamba-1-5-large"] = "jamba-1.5-large",
   ["nvidia-nemotron-3-ultra-550b-a55b"] = "nemotron-3-ultra-550b-a55b",
-  ["nvidia-nemotron-3-5-lightning-30b-a3b"] = "nemotron-3-nano-30b-a3b",
   ["nvidia-nemotron-nano-9b-v2"] = "nemotron-nano-9b-v2", ["ernie-4-5-21b-a3b-pt"] = "ernie-4.5-21b-a3b",
   ["phi-4-mini-reasoning"] = "phi-4-mini", ["phi-4-reasoning"] = "phi-4",
   ["llama-4-scout-17b-16e-linearized-bnb-nf4"] = "llama-4-scout",
@@ -64,12 +63,17 @@ local CALLED <const> = {
   ["nemotron-3-nano"] = "nemotron-3-nano-30b-a3b", ["nemotron-3-ultra"] = "nemotron-3-ultra-550b-a55b",
   ["nemotronh-56b"] = "nemotron-h-56b", ["skywork-reward-v2-qwen3-8b"] = "qwen3-8b",
   ["phi-3-mini-4k"] = "phi-3-mini", ["phi-3-mini-128k"] = "phi-3-mini",
+  ["phi-4-reasoning-plus"] = "phi-4", ["qwen3-coder-next"] = "qwen3-next-80b-a3b", ["deepseek-math-v2"] = "deepseek-v3.2",
+  ["glyph"] = "glm-4.1v-9b", ["lfm2-5-1-2b"] = "lfm2-1.2b", ["lfm2-5-1-2b-jp"] = "lfm2-1.2b",
+  ["lfm2-5-350m"] = "lfm2-350m", ["ling-1t"] = "ring-1t", ["ernie-4-5-300b-a47b-pt"] = "ernie-4.5-300b-a47b",
+  ["nvidia-nemotron-3-5-lightning-30b-a3b"] = "nemotron-3.5-lightning-30b-a3b",
 }
 
 -- How published checkpoints say that their weights have fewer bits, wherever it stands in a name, as quantization
 -- methods of engines; of several that fit, the first counts. Marks of 8 and 4 bits for weights alone are those of GPTQ.
 -- "unknown": the name settles no method. A third word is the format, where it is not the method's.
 local STORED <const> = {
+  { "w%-mxfp4%-a%-fp8", "modelopt_fp4", "mxfp4" },
   { "fp8%-dynamic", "fp8" }, { "fp8%-kv", "fp8" }, { "fp8%-block", "fp8" }, { "mxfp8", "fp8", "mxfp8" },
   { "fp8", "fp8" },
   { "nvfp4a16", "modelopt_fp4" }, { "nvfp4", "modelopt_fp4" }, { "mxfp4", "modelopt_fp4", "mxfp4" },
@@ -92,8 +96,10 @@ local STORED <const> = {
   { "bf16", "bf16" }, { "fp16", "bf16" },
 }
 
--- Checkpoints whose publisher stores them so, whatever the name says: experts in integers of 4 bits.
-local PUBLISHED <const> = { ["kimi-k2-5"] = "gptq", ["kimi-k2-6"] = "gptq", ["kimi-k2-thinking"] = "gptq" }
+-- Checkpoints whose publisher stores them so, whatever the name says: experts in integers of 4 bits, or in fp8.
+local PUBLISHED <const> = { ["kimi-k2-5"] = "gptq", ["kimi-k2-6"] = "gptq", ["kimi-k2-thinking"] = "gptq",
+  ["kimi-k2-7-code"] = "gptq", ["ministral-3-14b-instruct"] = "fp8", ["ministral-3-8b-instruct"] = "fp8",
+  ["ministral-3-3b-instruct"] = "fp8" }
 
 -- Marks of fine-tuned or dated versions, which have the same sizes.
 local VERSIONS <const> = { "hf", "instruct", "chat", "it", "base", "thinking", "original", "preview", "quantized",
