@@ -106,8 +106,8 @@ describe("an option of a launch file", function()
       return list
     end
     assert.same({}, refused "--port 8000 --host 0.0.0.0 --trust-remote-code --served-model-name a b --seed 1")
-    assert.same({ "--enable-lora" }, refused "--enable-lora --port 8000")
-    assert.same({ "--kv-cache-memory-bytes" }, refused "--kv-cache-memory-bytes 1000000000")
+    assert.same({ "--cpu-offload-gb" }, refused "--cpu-offload-gb 10 --port 8000")
+    assert.same({ "--enable-eplb" }, refused "--enable-eplb")
     assert.same({ "--log-window-experts" }, refused "--log-window-experts 4")
   end)
 

@@ -453,9 +453,9 @@ def serve(
     cp: context parallelism: the sequence
     cp_kind: how keys and values are exchanged
     engine: an object of async_scheduling, batch_wait_max_tokens_ratio, batch_wait_timeout_iters,
-        block_size, chunked_prefill, front_ends, groups, long_prefill_token_threshold,
+        block_size, chunked_prefill, front_ends, groups, kv_cache_memory, long_prefill_token_threshold,
         max_cudagraph_capture_size, max_model_len, max_num_batched_tokens, max_num_seqs, mixed_chunk,
-        num_blocks, policy, pooled, prefix_caching, receive_interval, scheduler, speculation,
+        num_blocks, policy, pooled, prefix_caching, receive_interval, reserved, scheduler, speculation,
         swa_full_tokens_ratio
     ep: expert parallelism: GPUs that share the experts
     etp: GPUs that cut each expert

@@ -38,7 +38,8 @@ end
 
 -- Names that `given` may have besides a script's variables.
 local KNOWN <const> = { gpus = true, command = true, ["function"] = true, vocab = true, seq = true, micro_batch = true,
-  global_batch = true, model = true, acceptance = true, drafts = true }
+  global_batch = true, model = true, acceptance = true, drafts = true, variant = true, strategy = true,
+  hardware = true }
 
 -- The names in `given` that stand in none of the texts.
 local function without_use(given, texts)
@@ -179,7 +180,10 @@ function launch.read(arguments)
       check.fail("tperf.import.launch: files[%d] must be a path, got %s", i, check.show(path))
     end
     all[i] = files.open(path)
-    if manifest.recognise(all[i]) then all[i], notes = manifest.script(all[i]) end
+    if manifest.recognise(all[i]) then
+      local gpus = math.tointeger(tonumber(variables.gpus)) or o.gpus
+      all[i], notes = manifest.script(all[i], variables, gpus)
+    end
   end
   local script, texts = first_of(all, "shell"), {}
   for i, one in ipairs(all) do texts[i] = one.text end

@@ -124,6 +124,18 @@ local function abbreviated(t, plain)
   return found
 end
 
+--- Sets a part of a map. A tree's maps are known as a whole; of words, --NAME.PART VALUE adds to the map of --NAME.
+function settings:part(row, name, value, place)
+  if self.table.form ~= "argv" then return end
+  local entry = self.by_option[row.option]
+  local map = type(entry and entry.value) == "table" and entry.value or {}
+  if entry and entry.value ~= map then -- a text, whose parts modules find in it
+    return self:refuse(row.option, { expression = ("%s and .%s"):format(text_of(entry.value), name) }, place)
+  end
+  map[name] = value
+  if not entry then self:put(row, map, place) end
+end
+
 --- Sets an option by its name, in any spelling that the table has; records options that the table does not have.
 function settings:name(name, value, place)
   local plain = tables.plain(name)
@@ -139,7 +151,7 @@ function settings:name(name, value, place)
   end
   local base = plain:match "^([^.]+)%."
   row = base and self.table.by_name[base]
-  if row and row.type == "map" then return end -- part of a map that is known as a whole
+  if row and row.type == "map" then return self:part(row, name:match "%.(.+)$", value, place) end
   local text = type(value) == "table" and value.expression or text_of(value)
   self.unknown[#self.unknown + 1] = { option = name, value = marker.shown(text), place = place }
 end

@@ -40,10 +40,11 @@ local function held_by(p, o)
   local largest = held(ranks.whole(o.engine.max_num_batched_tokens, shards))
   return {
     fast = c.parts, weights = largest.memory.weights,
-    buffers = largest.memory.buffers, token = token,
+    buffers = largest.memory.buffers + o.engine.reserved, token = token,
     request = math.max(one.memory.cache - (shards + 1) * token, 0),
     capacity = visible_memory(p.system),
-    logits = kernels.of "memory".logit * o.engine.max_num_seqs * (p.model.classes or p.model.vocab),
+    logits = kernels.of "memory".logit * o.engine.max_num_seqs * (p.model.classes or p.model.vocab)
+      + o.engine.reserved,
   }
 end
 
@@ -66,13 +67,14 @@ local known = memo.by_text(KEPT)
 function memory.of(p, o)
   local key = table.concat({ workload.signature(p.model), workload.signature(p.system), p.rules.name, ranks.key(p, o),
     o.pp, o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype,
-    o.state_dtype, o.engine.max_num_batched_tokens, o.engine.max_num_seqs, p.placed.how,
+    o.state_dtype, o.engine.max_num_batched_tokens, o.engine.max_num_seqs, o.engine.reserved, p.placed.how,
     p.placed.orders and p.placed.orders[p.strategy].text or "" }, " ")
   return known(key, function() return held_by(p, o) end)
 end
 
--- Bytes left for the cache and for states.
+-- Bytes for the cache and for states: as given, or what is left.
 local function room_of(m, p, o)
+  if o.engine.kv_cache_memory then return o.engine.kv_cache_memory end
   local of = p.profile.engine
   local runtime = o.rank_gpus * o.ranks > 1 and of.runtime_parallel or of.runtime
   return ROOMS[of.memory](m, o.memory_utilization or of.memory_utilization, runtime)

@@ -1,4 +1,5 @@
 --- Turns a launch into arguments of tperf.train or tperf.infer, and lists what predictions do not cover.
+local adapters = require "tperf.import.launch.arguments.adapters"
 local axes = require "tperf.import.launch.arguments.axes"
 local check = require "tperf.base.check"
 local checked = require "tperf.import.launch.arguments.given"
@@ -208,6 +209,11 @@ local function serving(launch, model)
   local tp = inside and launch.attention_tp or launch.tp
   local dp = inside and launch.attention_dp or launch.dp
   local a = { model = model, tp = tp, pp = launch.pp, dp = dp, batch = launch.batch or launch.max_batch }
+  if launch.adapters then a.reserved = adapters(launch.adapters, models(model), tp, launch.pp or 1) end
+  if launch.without_window and models(model).window then
+    check.fail("--disable-sliding-window: vLLM then serves contexts no longer than the model's window of %d: leave the "
+      .. "option out", models(model).window.size)
+  end
   if launch.ep > 1 and models(model).experts then
     if launch.ep * launch.etp ~= tp * dp then
       check.fail("ep %d with etp %d: engines spread experts over all of tp x dp = %d x %d", launch.ep, launch.etp, tp,
@@ -250,6 +256,9 @@ function arguments.of(launch, given)
   end
   if launch.model_changes and not given.model then model = models(model):with(launch.model_changes) end
   local left_out = notes_of(launch, given)
+  if launch.attention_kernels and models(model).mla then
+    launch.attention_kernels, left_out[#left_out + 1] = nil, "Triton's kernels of latent attention: priced as others'"
+  end
   table.move(ignored, 1, #ignored, #left_out + 1, left_out)
   return (launch.kind == "serving" and serving or training)(whole, model), left_out
 end

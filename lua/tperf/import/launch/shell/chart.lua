@@ -31,6 +31,9 @@ local OPTIONS <const> = { { "enableChunkedPrefill", "--enable-chunked-prefill" }
 local CACHES <const> = '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}'
 
 local function of_stack(list, spec, name, path, config, model, cache)
+  local part = tonumber(spec.requestGPU) -- of a GPU that others use as well
+  local shared = part and part % 1 ~= 0 and ("%s asks for %s of a GPU: a whole one is predicted"):format(name,
+    tostring(spec.requestGPU)) or nil
   local words = { "vllm", "serve", model.modelURL }
   if spec.enableLoRA == true or model.enableLoRA == true then words[#words + 1] = "--enable-lora" end
   for _, one in ipairs(OPTIONS) do
@@ -41,7 +44,7 @@ local function of_stack(list, spec, name, path, config, model, cache)
   append(words, config.extraArgs)
   if is_table(cache).enabled == true then add(words, "--kv-transfer-config", CACHES) end
   list[#list + 1] = { name = name, words = words, path = path, replicas = spec.replicaCount or spec.replicas,
-    environment = spec.env or config.env }
+    environment = spec.env or config.env, note = shared }
 end
 
 -- servingEngineSpec.modelSpec of production-stack's values.

@@ -3,6 +3,7 @@
 local chart = require "tperf.import.launch.shell.chart"
 local check = require "tperf.base.check"
 local files = require "tperf.import.launch.files"
+local recipe = require "tperf.import.launch.shell.recipe"
 
 local manifest = {}
 
@@ -98,15 +99,20 @@ local function of_object(value, at, path, list, depth, replicas)
   end
 end
 
--- Adds the servers that a chart or an operator makes of a document; returns whether there are any.
-local function of_chart(content, at, list)
+-- Adds the servers that a chart, an operator or a recipe makes of a document; returns whether there are any.
+local function of_chart(content, at, list, asked)
   local servers = {}
-  chart.servers(content, servers)
+  if asked.recipe then
+    servers[1] = recipe.server(content, asked.path, asked.given, asked.gpus, asked.note)
+  else
+    chart.servers(content, servers)
+  end
   for _, one in ipairs(servers) do
     local place = at(one.path)
     list[#list + 1] = { name = tostring(one.name), text = command_text("", one.words, place),
       line = tonumber(place:match ":(%d+)$") or 1, replicas = math.tointeger(tonumber(one.replicas)) or 1,
       variables = variables_of(one.environment) }
+    if one.note then asked.note(one.note) end
   end
   return servers[1] ~= nil
 end
@@ -135,31 +141,34 @@ function manifest.recognise(file)
   if file.kind ~= "tree" then return false end
   local text = "\n" .. file.text
   local object = text:find "\nkind:" ~= nil and text:find "\napiVersion:" ~= nil
-  return object or chart.recognise(text) or text:find "\nservices:" ~= nil
+  return object or chart.recognise(text) or recipe.recognise(text) or text:find "\nservices:" ~= nil
 end
 
 --- A manifest as a script, and what to say of its containers.
 ---@param file table  of files.open
+---@param given table<string, string>  what recipes leave to choose, by name
+---@param gpus integer?  of the launch
 ---@return table script  like the file
 ---@return string[] notes
-function manifest.script(file)
+function manifest.script(file, given, gpus)
   for _, pattern in ipairs { "{{[^{}]*%.Values%.", "{{[^{}]*%.Release%.", "{{%-?%s*include" } do
     if file.text:find(pattern) then
       check.fail("%s is a Helm template: give what `helm template` makes of it, or the chart's values", file.path)
     end
   end
-  local list, lines = {}, {}
+  local list, lines, notes = {}, {}, {}
+  local asked = { recipe = recipe.recognise("\n" .. file.text), path = file.path, given = given, gpus = gpus,
+    note = function(text) notes[#notes + 1] = text end }
   for _, text in ipairs(documents(file.text)) do
     local content, at = files.tree(text, file.path)
     if type(content.services) == "table" then
       of_compose(content, at, list)
-    elseif not of_chart(content, at, list) then
+    elseif not of_chart(content, at, list, asked) then
       of_object(content, at, "", list, 0)
     end
   end
   if #list == 0 then check.fail("%s: no container has a command or arguments", file.path) end
   table.sort(list, function(a, b) return a.line < b.line or a.line == b.line and a.name < b.name end)
-  local notes = {}
   for _, one in ipairs(list) do
     local text = table.concat(one.variables, "; ") .. (#one.variables > 0 and "; " or "") .. one.text
     while #lines < one.line - 1 do lines[#lines + 1] = "" end

@@ -113,6 +113,46 @@ function common.sixteen_bits(s, option)
   if dtype == "auto" or dtype == "half" or dtype:find "16$" then s:set(option) end
 end
 
+--- A field of an option whose value is a map: a table, or JSON in a text, of which plain values are found.
+---@param value any
+---@param name string
+---@return any
+function common.field(value, name)
+  if type(value) == "table" then
+    local one = value[name]
+    return type(one) == "table" and one[1] or one
+  end
+  local text = tostring(value)
+  local plain = name:gsub("%p", "%%%0")
+  return text:match(('"%s"%%s*:%%s*"([^"]*)"'):format(plain)) or text:match(('"%s"%%s*:%%s*([%%w.+-]+)'):format(plain))
+end
+
+-- Keys of config.json that change how positions are rotated, and how long a context may be.
+local ROTATION <const> = { rope_scaling = true, rope_parameters = true, rope_type = true, type = true, factor = true,
+  original_max_position_embeddings = true, rope_theta = true, max_position_embeddings = true, beta_fast = true,
+  beta_slow = true, mscale = true, mscale_all_dim = true, attention_factor = true, mrope_section = true,
+  mrope_interleaved = true, partial_rotary_factor = true, text_config = true }
+
+--- Reads an option that overrides fields of config.json in JSON, if it has nothing but the rotation of positions: sets
+--- r.seq_max to the context that follows, unless it is set. Others stay unread.
+---@param s table       settings
+---@param option string
+---@param r table
+function common.overridden(s, option, r)
+  local text = s.by_option[option] and s.by_option[option].value
+  if type(text) ~= "string" then return end
+  for key in text:gmatch '"([%w_]+)"%s*:' do
+    if not ROTATION[key] then return end
+  end
+  local function number(name) return tonumber(common.field(text, name)) end
+  local longest, factor, original = number "max_position_embeddings", number "factor",
+    number "original_max_position_embeddings"
+  longest = longest or factor and original and factor * original
+  if not longest and factor then return end -- of what length, the text does not say
+  s:set(option)
+  r.seq_max = r.seq_max or longest and math.floor(longest) or nil
+end
+
 --- Stacks' names of dtypes -> tperf's.
 local DTYPES <const> = { bfloat16 = "bf16", bf16 = "bf16", float16 = "fp16", fp16 = "fp16", half = "fp16",
   float32 = "fp32", fp32 = "fp32", float = "fp32", ["torch.bfloat16"] = "bf16", ["torch.float16"] = "fp16",

@@ -50,6 +50,8 @@ function sglang.read(s, context)
   r.speculative = algorithm and { method = algorithm, steps = s:set "--speculative-num-steps",
     draft_tokens = s:set "--speculative-num-draft-tokens", branches = s:set "--speculative-eagle-topk" } or nil
   r.quantization, r.model_name = s:set "--quantization", s:set "--model-path"
+  if algorithm then s:set "--speculative-draft-model-path" end -- with what notes say of speculation
+  common.overridden(s, "--json-model-override-args", r)
   return r
 end
 

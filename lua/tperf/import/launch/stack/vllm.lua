@@ -10,16 +10,19 @@ local STORES <const> = { LMCacheConnectorV1 = true, LMCacheConnector = true, Off
 local function transfer(s, context)
   local text = s.by_option["--kv-transfer-config"]
   local value = text and text.value
-  local function field(name)
-    if type(value) == "table" then return value[name] end
-    return tostring(value):match(('"%s"%%s*:%%s*"([^"]*)"'):format(name))
-  end
+  local function field(name) return common.field(value, name) end
   local connector = value ~= nil and field "kv_connector"
   if connector and (STORES[connector] or field "kv_role" == "kv_both") then
     s:set "--kv-transfer-config"
     context.assume("%s: requests find no cached prefix outside this server's GPUs, and it prefills and decodes itself",
       connector)
   end
+end
+
+-- Adapters: how many are held at once, of which rank at most (vllm/config/lora.py).
+local function adapters(s, context)
+  context.assume "requests use none of the adapters, whose buffers are held"
+  return { count = s:get "--max-loras", rank = math.tointeger(tonumber(s:get "--max-lora-rank")) }
 end
 
 function vllm.read(s, context)
@@ -59,10 +62,14 @@ function vllm.read(s, context)
   r.experts = common.EXPERTS[s:set "--moe-backend"]
   r.moe_dispatcher = s:set "--all2all-backend"
   local speculative = s:set "--speculative-config"
-  if type(speculative) == "string" then
-    r.speculative = { method = speculative:match '"method"%s*:%s*"([^"]*)"',
-      draft_tokens = math.tointeger(tonumber(speculative:match '"num_speculative_tokens"%s*:%s*(%d+)')) }
+  if speculative then
+    r.speculative = { method = common.field(speculative, "method"),
+      draft_tokens = math.tointeger(tonumber(common.field(speculative, "num_speculative_tokens"))) }
   end
+  r.adapters = s:get "--enable-lora" and s:set "--enable-lora" and adapters(s, context) or nil
+  r.engine.kv_cache_memory = s:set "--kv-cache-memory-bytes"
+  r.without_window = s:set "--disable-sliding-window"
+  common.overridden(s, "--hf-overrides", r)
   r.quantization = s:set "--quantization"
   r.model_name = s:set "--model" or s.words[1]
   return r
