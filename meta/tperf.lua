@@ -1073,7 +1073,7 @@
 ---@field ref? boolean Whether a reference's log-probabilities are computed. By default of grpo, ppo and opd: dapo and rloo have no KL term.
 ---@field tokens_per_gpu? integer token budget of a packed micro-batch (default: the longest)
 ---@field packing? boolean one response in each micro-batch
----@field refit? "auto"|"ipc"|"nccl"|"reshard"|"disk" How weights reach the engine (default: ipc or nccl). auto: ipc if colocated, else nccl.
+---@field refit? "auto"|"ipc"|"nccl"|"broadcast"|"reshard"|"disk" How weights reach the engine (default: ipc or nccl). auto: ipc if colocated, else nccl. nccl: in buckets through all GPUs, as verl does; broadcast: as fast as one GPU's network sends, as NeMo-RL does; reshard: each GPU its own part.
 ---@field park? boolean keep the trainer's weights and states on the GPU
 ---@field seed? integer random seed (default 1)
 

@@ -149,7 +149,9 @@ def rl(
     pass_rate: dynamic sampling: part of the prompts that is kept
     ref: whether a reference's log-probabilities are computed. By default of grpo, ppo and opd: dapo and
         rloo have no KL term.
-    refit: how weights reach the engine (default: ipc or nccl). auto: ipc if colocated, else nccl.
+    refit: how weights reach the engine (default: ipc or nccl). auto: ipc if colocated, else nccl. nccl: in
+        buckets through all GPUs, as verl does; broadcast: as fast as one GPU's network sends, as NeMo-RL
+        does; reshard: each GPU its own part.
     response: mean=,cv=,max=,clip= of responses, or one length. { mean =, cv =, max = longest, clip = part
         of them that is cut there, values = { … } of a trace }. With only max the answer is a range.
     reward_time: time of the rewards of a step

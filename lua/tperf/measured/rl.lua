@@ -2,6 +2,7 @@
 --- A and B, whose model, GPUs, batch and mean response are stated; what they leave open tperf.rl assumes.
 local cases = require "tperf.measured.serving.cases"
 local check = require "tperf.base.check"
+local engines = require "tperf.measured.serving.engines"
 local read = require "tperf.measured.read"
 
 local rl = {
@@ -37,6 +38,9 @@ local function response_of(row, prompt, bin)
   return { mean = mean, max = most, clip = clip }
 end
 
+-- Stacks train as Megatron-Bridge's recipes for tests do: nothing in them is tuned to a machine.
+local TRAINERS <const> = { Megatron = "megatron-bridge-26.08-functional" }
+
 -- The trainer's layout and what its column about memory says.
 local function trainer_of(row)
   local t = { zero = (row.train_backend .. row.zero_fsdp_offload):lower():find "fsdp" and 3 or 1 }
@@ -45,11 +49,31 @@ local function trainer_of(row)
     if size and size > 1 then t[axis] = size end
   end
   if t.ep then t.etp = 1 end
+  t.software = TRAINERS[row.train_backend:match "^%a+"]
+  local rank = row.train_backend:match "LoRA r(%d+)"
+  if rank then t.peft = { kind = "lora", rank = tonumber(rank) } end
   local kept = row.zero_fsdp_offload:find "no activation"
   if not kept and (row.zero_fsdp_offload:find "activation" or row.zero_fsdp_offload:find "full recompute") then
     t.recompute = "full"
   end
   return t
+end
+
+-- The month so many before that of a date such as "2026-02"; a date of fewer words stays as it is.
+local function earlier(date, months)
+  local year, month = date:match "^(%d%d%d%d)-(%d%d)"
+  if not year then return date end
+  local n = year * 12 + month - 1 - months
+  return ("%04d-%02d"):format(n // 12, n % 12 + 1)
+end
+
+local LAG <const> = 3 -- months: stacks pin an engine that is older than they (NeMo-RL 0.4 of 2025-12: vLLM 0.11 of 2025-10)
+
+-- The engine's profile, by its release or by the date of the row.
+local function engine_of(row)
+  local name = row.gen_engine:find "SGLang" and "sglang" or "vllm"
+  return engines.profile { engine = name, engine_version = row.gen_engine:match "%d+%.%d+[%d.]*" or "",
+    date = row.date and earlier(row.date, LAG) }
 end
 
 local function mode_of(row)
@@ -85,9 +109,9 @@ local function question_of(row, options)
     ref = ref,
     mini = read.count(row.mini_micro_budget:match "T%-GBS (%d+)" or ""), tokens_per_gpu = bin,
     packing = row.mini_micro_budget:find "packing off" == nil, train = trainer_of(row),
-    refit = mode ~= "colocated" and row.source:find "NeMo" and "reshard" or nil,
+    refit = mode ~= "colocated" and row.source:find "NeMo" and "broadcast" or nil,
     rollout = { tp = read.count(row.gen_tp), memory_utilization = read.positive(row.gpu_memory_utilization),
-      software = row.gen_engine:find "SGLang" and "sglang" or nil },
+      software = engine_of(row) },
   }
 end
 

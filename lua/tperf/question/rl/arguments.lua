@@ -79,9 +79,10 @@ local OWN <const> = {
   { name = "packing", group = "passes", check = check.boolean { default = true },
     doc = "one response in each micro-batch" },
   { name = "refit", group = "switching", check = check.choice {
-    { "auto", "ipc", "nccl", "reshard", "disk" }, default = "auto" },
+    { "auto", "ipc", "nccl", "broadcast", "reshard", "disk" }, default = "auto" },
     doc = "how weights reach the engine (default: ipc or nccl)",
-    more = "auto: ipc if colocated, else nccl." },
+    more = "auto: ipc if colocated, else nccl. nccl: in buckets through all GPUs, as verl does; broadcast: as fast as "
+      .. "one GPU's network sends, as NeMo-RL does; reshard: each GPU its own part." },
   { name = "park", group = "switching", check = check.boolean { default = true },
     doc = "keep the trainer's weights and states on the GPU" },
   { name = "seed", group = "lengths", check = check.integer { default = 1 }, doc = "random seed (default 1)" },

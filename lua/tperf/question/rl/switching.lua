@@ -31,11 +31,13 @@ local function gpu_network(machine)
   return slow.bandwidth * (slow.nics_per_gpu or 1)
 end
 
--- How long weights take by each method, from a value of its rate. Broadcasts pass all weights through every GPU;
--- resharding moves each rank only its own part.
+-- How long weights take by each method, from a value of its rate. Broadcasts pass all weights through every GPU, in
+-- buckets that wait for one another (nccl) or as fast as one GPU's network sends them (broadcast); resharding moves each
+-- rank only its own part.
 local METHODS <const> = {
   ipc = function(bytes, _, rates, end_) return bytes / rates.ipc[end_] end,
   nccl = function(bytes, _, rates, end_) return bytes / rates.nccl[end_] end,
+  broadcast = function(bytes, of, rates, end_) return bytes / (rates.broadcast[end_] * of.network) end,
   disk = function(bytes, _, rates, end_) return 2 * bytes / rates.disk[end_] end,
   reshard = function(bytes, of, rates, end_)
     local slowest = end_ == "low" and "high" or end_ == "high" and "low" or "value"
