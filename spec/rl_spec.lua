@@ -46,6 +46,18 @@ describe("a step of reinforcement learning", function()
     near(alone.latency, one.rollout.time, 0.15) -- the engine's host times are not in infer
   end)
 
+  it("takes few engines for all: eight times the GPUs and responses take as long", function()
+    local one = ask { gpus = 1, prompts = 64, samples = 4, rollout = { max_num_seqs = 64 } }
+    local eight = ask { gpus = 8, prompts = 512, samples = 4, rollout = { max_num_seqs = 64 } }
+    near(one.rollout.saturated, eight.rollout.saturated, 0.05)
+    assert.is_true(eight.rollout.time >= one.rollout.time * 0.999)
+    -- equal lengths in engines that never drain: as many seats as responses, one burst after the other
+    local steady = ask { gpus = 2, train_gpus = 1, prompts = 16, samples = 4, response = 2048, staleness = 4,
+      rollout = { max_num_seqs = 64 } }.rollout
+    near(steady.drained, steady.time, 0.15)
+    assert.is_true(steady.time <= steady.drained)
+  end)
+
   it("falls with GPUs to what the longest response takes (2)", function()
     local last = math.huge
     for _, gpus in ipairs { 1, 4, 16, 64 } do

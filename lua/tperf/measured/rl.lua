@@ -67,7 +67,8 @@ local function earlier(date, months)
   return ("%04d-%02d"):format(n // 12, n % 12 + 1)
 end
 
-local LAG <const> = 3 -- months: stacks pin an engine that is older than they (NeMo-RL 0.4 of 2025-12: vLLM 0.11 of 2025-10)
+-- Stacks pin an engine that is some months older than they: NeMo-RL 0.4 of 2025-12 has vLLM 0.11 of 2025-10.
+local LAG <const> = 3
 
 -- The engine's profile, by its release or by the date of the row.
 local function engine_of(row)

@@ -154,7 +154,7 @@ local function step_of(o, response, assumed)
     generated = o.generated, bound = bound_of(r, train_time, switch.refit.time),
     busy = { rollout = math.min(r.time / step, 1), training = math.min(train_time / step, 1) },
     rollout = { time = r.time, saturated = r.saturated, tail = r.tail, drained = r.drained, steady = r.steady,
-      replicas = r.replicas, gpus = rollout_gpus, preemptions = r.served.preemptions,
+      replicas = r.replicas, gpus = rollout_gpus, preemptions = r.preemptions,
       utilization = r.served.utilization },
     training = { update = t.update, forward = t.forward, time = train_time, gpus = train_gpus, dp = t.dp,
       micro_batches = t.micro_batches, micro_batch_tokens = t.micro_batch_tokens, optimizer_steps = t.optimizer_steps },

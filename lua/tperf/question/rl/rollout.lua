@@ -7,6 +7,8 @@ local serve = require "tperf.question.serve"
 
 local rollout = {}
 
+local OWN_TOKENS <const> = 1 << 41 -- the streams of what a request shares with none; the core's own start at 2^40
+
 -- Arguments that the step decides.
 local OWN <const> = { model = true, system = true, replicas = true, load = true, requests = true, count = true,
   prompt = true, output = true, prefix = true, slo = true, keep = true, rules = true, prefill = true, decode = true,
@@ -31,6 +33,42 @@ local function gpus_of(q)
   return (q.pp or 1) * (q.attention_dp or 1) * axes.product(serve.sizes(q))
 end
 
+local FEW <const> = 256 -- responses of the engines that are simulated: those of more stand for all
+
+-- How many of the engines are simulated, and how many responses they get.
+local function sampled(generated, replicas)
+  local each = generated / replicas
+  local engines = math.min(replicas, math.ceil(FEW / each))
+  return engines, engines == replicas and generated or math.ceil(each * engines)
+end
+
+-- The numbers 1 to n in an order that the seed decides (a linear congruential generator; Knuth's MMIX).
+local function shuffled(n, seed)
+  local order, x = {}, seed
+  for i = 1, n do order[i] = i end
+  for i = n, 2, -1 do
+    x = x * 6364136223846793005 + 1442695040888963407
+    local j = (x >> 33) % i + 1
+    order[i], order[j] = order[j], order[i]
+  end
+  return order
+end
+
+-- So many requests with lengths that stand for those of all responses: equally likely parts of the distribution, and
+-- as the longest the median of the longest of all. The samples of a prompt share it.
+local function requests_of(o, response, count, all, shared)
+  local list = {}
+  for i, k in ipairs(shuffled(count, o.seed)) do
+    local p = k % count == 0 and 0.5 ^ (1 / all) or (k - 0.5) / count
+    local one = { prompt = o.prompt, output = math.max(math.floor(response.of(p) + 0.5), 1) }
+    if shared then
+      one.segments = { { (i - 1) // o.samples, o.prompt - 1 }, { OWN_TOKENS + i, 1 } }
+    end
+    list[i] = one
+  end
+  return list
+end
+
 local function question(o, response, gpus, assumed)
   local q, rates = copy_of(o.rollout), kernels.of "rl"
   q.model, q.system, q.rules, q.seed = o.model, o.system, o.rules, o.seed
@@ -38,28 +76,31 @@ local function question(o, response, gpus, assumed)
     q.memory_utilization = rates[o.mode == "colocated" and "colocated_utilization" or "split_utilization"].value
     assumed["rollout.memory_utilization"] = q.memory_utilization
   end
-  q.output = response.serve
-  q.prompt = o.prompt
-  if o.samples > 1 and o.prompt > 1 and q.engine.prefix_caching ~= false then -- one prefill for all samples
-    q.prompt, q.prefix, q.router = 1, { tokens = o.prompt - 1, groups = o.generated // o.samples }, q.router or "prefix"
-  end
-  q.load, q.count = { concurrency = o.generated }, o.generated
   local one = gpus_of(q)
   if gpus % one ~= 0 or gpus < one then
     check.fail("tperf.rl: 'rollout' has engines of %d GPUs, and %d GPUs roll out; change train_gpus or the axes", one,
       gpus)
   end
-  q.replicas = gpus // one
-  return q
+  local replicas = gpus // one
+  local engines, count = sampled(o.generated, replicas)
+  local shared = o.samples > 1 and o.prompt > 1 and q.engine.prefix_caching ~= false -- one prefill for all samples
+  if shared then q.router = q.router or "prefix" end
+  q.replicas, q.load = engines, { concurrency = count }
+  q.requests = requests_of(o, response, count, o.generated, shared)
+  return q, replicas
 end
 
-local ROUNDS <const> = 4 -- steps' responses of a run that shows the steady rate
-
--- Tokens a second of engines that never drain: as many responses as may be in flight.
-local function steady_rate(q, flight)
-  q.load, q.count = { concurrency = flight }, ROUNDS * flight
-  local r = serve.run(q)
-  return r.throughput
+-- Seconds of a step's responses with engines that never drain: what twice as many responses take longer. In flight are
+-- as many as the staleness allows, which is so many steps' (NeMo-RL's collector: prompts of a step x the oldest age).
+local function steady_time(o, q, replicas, response)
+  local flight = math.max(math.floor(o.staleness * o.generated * q.replicas / replicas + 0.5), 1)
+  local shared = q.requests[1].segments
+  local function duration(rounds)
+    q.load = { concurrency = flight }
+    q.requests = requests_of(o, response, rounds * flight, rounds * flight, shared)
+    return serve.run(q).duration
+  end
+  return (duration(2) - duration(1)) / o.staleness
 end
 
 --- The rollout.
@@ -68,16 +109,16 @@ end
 ---@param gpus integer    that roll out
 ---@param assumed table   name -> what is assumed, added to
 ---@return table rollout  { time, saturated, tail = of the last tenth of the responses, served, replicas, steady?,
----  interval }
+---  preemptions, low, high = its interval's ends as parts of the time }
 function rollout.of(o, response, gpus, assumed)
-  local q = question(o, response, gpus, assumed)
+  local q, replicas = question(o, response, gpus, assumed)
   local served = serve.run(q)
   local time = served.duration
-  local r = { served = served, replicas = q.replicas, drained = time, gpus = gpus }
+  local r = { served = served, replicas = replicas, drained = time, gpus = gpus,
+    preemptions = math.floor(served.preemptions * replicas / q.replicas + 0.5) }
   local tail = served.e2e and time - math.min(served.e2e.p90, time) or 0
   if o.staleness > 1 then -- engines do not wait for the last response of a step
-    local rate = steady_rate(q, o.generated)
-    r.steady = served.output_tokens / rate
+    r.steady = steady_time(o, q, replicas, response)
     if r.steady < time then time, tail = r.steady, 0 end
   end
   local tools = (o.turns - 1) * o.tool_time

@@ -32,8 +32,8 @@ local function gpu_network(machine)
 end
 
 -- How long weights take by each method, from a value of its rate. Broadcasts pass all weights through every GPU, in
--- buckets that wait for one another (nccl) or as fast as one GPU's network sends them (broadcast); resharding moves each
--- rank only its own part.
+-- buckets that wait for one another (nccl) or as fast as one GPU's network sends them (broadcast); resharding moves
+-- each rank only its own part.
 local METHODS <const> = {
   ipc = function(bytes, _, rates, end_) return bytes / rates.ipc[end_] end,
   nccl = function(bytes, _, rates, end_) return bytes / rates.nccl[end_] end,
