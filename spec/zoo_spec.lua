@@ -64,6 +64,8 @@ local published = {
   { "qwen3.5-397b-a17b", 396346350336, 17e9, 0.03 },
   { "glm-5", 744e9, 40e9, 0.05 }, -- the report's 744B and 40B; the tables are 1.9B of our active parameters
   { "qwen3.8-27b", 27781427952 - 460730096 - 424699392 },
+  -- by hand, as the sum for qwen3.8-27b gives its checkpoint's
+  { "qwen3.5-4b", 4205751296 }, { "qwen3.5-9b", 8953803264 },
   { "bloom-7b1", 7069016064 },
   { "command-r-plus", 103810674688 },
   { "dbrx", 131596523520, 36e9, 0.02 },
