@@ -23,7 +23,9 @@ local function sum(a)
   return total
 end
 
-local function near(expected, got, part) assert.is_true(math.abs(got / expected - 1) <= (part or 1e-9), got) end
+local function near(expected, got, part)
+  assert.is_true(math.abs(got / expected - 1) <= (part or 1e-9), got .. ", not " .. expected)
+end
 
 local base = ask()
 
@@ -142,7 +144,7 @@ describe("a step of reinforcement learning", function()
   it("updates as tperf.train does, with its memory (15)", function()
     local a = ask { packing = false, response = 128, mode = "split", train_gpus = 4 }
     local c = tperf.train { model = "llama-3.2-1b", system = "h100-sxm", gpus = 4, dp = 4, global_batch = 64, seq = 256,
-      zero = 1 }
+      zero = 1, loss = "in-place" }
     near(c.time, a.training.update)
     near(c.memory.total, a.memory[2].total)
     assert.is_true(a.training.forward > 0.2 * c.time and a.training.forward < 0.45 * c.time)
@@ -198,13 +200,15 @@ describe("a table of measured steps", function()
   local COLUMNS <const> = "id,date,source,algorithm,mode,staleness_k,model_hf,gpu,gpus_total,gpus_train,train_backend,"
     .. "train_tp,zero_fsdp_offload,gen_engine,gen_tp,prompts_per_step,samples_per_prompt,prompt_len_mean,"
     .. "resp_len_mean,resp_len_max,clip_ratio,mini_micro_budget,kl_ref,step_s,gen_s,gen_kind,logprob_s,update_s,"
-    .. "quality\n"
+    .. "quality,tokens_per_step\n"
   local ROWS <const> = "a,2026-04,mine,GRPO,colocated,0,llama-3.2-1b,H100,8,8,FSDP2,,,vLLM,1,16,4,128,200,512,,"
     .. "\"T-GBS 32; packing on, 640 tok/bin\",no,10,4,full,1,2,A\n"
     .. "b,2026-02,mine,GRPO,async,2,llama-3.2-1b,H100,8,4,"
     .. "\"Megatron-Core, LoRA r16\",2,full recompute,SGLang,2,16,4,128,200,512,,,ref pass,"
-    .. "9,3,wait,,,B\nc,,mine,GRPO,colocated,0,llama-3.2-1b,H100,8,8,,,,,,16,4,128,,512,,,,9,,,,,B\n"
+    .. "9,3,wait,,,B\nc,,mine,GRPO,colocated,0,llama-3.2-1b,H100,8,8,,,\"offload\",,,16,4,128,,512,,,,9,,,,,B\n"
     .. "d,,mine,GRPO,colocated,0,llama-3.2-1b,H100,8,8,,,,,,16,4,128,200,512,,,,9,,,,,C\n"
+    .. "e,,mine,GRPO,colocated,0,llama-3.2-1b,H100,8,8,FSDP2,,,,,,,128,22,512,,,,9,,,,,B,9600\n"
+    .. "f,,mine,GRPO,colocated,0,llama-3.2-1b,H100,,8,FSDP2,,,,,16,4,128,22,512,,,,9,,,,,B\n"
 
   it("is predicted row by row, as somebody asks who has read it", function()
     local path = os.tmpname() .. ".csv"
@@ -213,7 +217,7 @@ describe("a table of measured steps", function()
     os.remove(path)
     local found = {}
     for _, case in ipairs(r.cases) do found[case.label .. " " .. case.metric] = case end
-    local q = question { samples = 4, mini = 32, tokens_per_gpu = 640, ref = false, mode = "colocated",
+    local q = question { samples = 4, mini = 32, tokens_per_gpu = 640, ref = false, mode = "colocated", park = false,
       response = { mean = 200, max = 512 }, train = { zero = 3 }, rollout = { tp = 1 } }
     local a = tperf.rl(q)
     near(a.step, found["a step_s"].predicted)
@@ -230,6 +234,13 @@ describe("a table of measured steps", function()
     local reasons = {}
     for i, left in ipairs(r.left_out) do reasons[i] = left.reason end
     table.sort(reasons)
-    assert.same({ "quality C", "the mean response is not given" }, reasons)
+    assert.same({ "gpus_total is not given", "quality C" }, reasons)
+    -- of a longest response alone a range; of tokens of a step the mean, and how many prompts there are
+    local c = tperf.rl(question { mode = "colocated", response = { max = 512 }, train = { zero = 1 }, rollout = {} })
+    near(c.step, found["c step_s"].predicted)
+    near(c.intervals.step.low, found["c step_s"].spread[1] * c.step)
+    local e = tperf.rl(question { mode = "colocated", park = false, prompts = 64, samples = 1, train = { zero = 3 },
+      response = { mean = 22, max = 512 }, rollout = {} })
+    near(e.step, found["e step_s"].predicted)
   end)
 end)

@@ -77,13 +77,12 @@ function switching.of(o, t, r)
     low, high = low + least, high + most
   end
   if o.mode == "colocated" then
-    local bytes = parked_bytes(o, t)
-    if bytes > 0 then
-      add("offload", bytes / rates.park.value, bytes / rates.park.high, bytes / rates.park.low)
-      add("reload", bytes / rates.unpark.value, bytes / rates.unpark.high, bytes / rates.unpark.low)
+    local parked, weights = parked_bytes(o, t), r.served.memory.weights
+    for _, one in ipairs { { "offload", parked, rates.park }, { "reload", parked, rates.unpark },
+      { "sleep", weights, rates.sleep }, { "wake", weights, rates.wake } } do
+      local name, bytes, rate = table.unpack(one)
+      if bytes > 0 then add(name, bytes / rate.value, bytes / rate.high, bytes / rate.low) end
     end
-    add("sleep", rates.sleep.value, rates.sleep.low, rates.sleep.high)
-    add("wake", rates.wake.value, rates.wake.low, rates.wake.high)
   end
   return { phases = phases, refit = refit, low = low, high = high }
 end

@@ -11,6 +11,10 @@ local training = {}
 local OWN <const> = { model = true, system = true, gpus = true, dp = true, global_batch = true, seq = true,
   micro_batch = true, packing = true, rules = true }
 
+-- Log-probabilities are taken in plain passes over fp32 logits (Megatron-Core's vocab_parallel_cross_entropy, which
+-- verl calls), not in the fused kernel of pre-training.
+local LOSS <const> = "in-place"
+
 -- Replicas of the trainer: what its axes leave of the GPUs.
 local function replicas_of(q, gpus)
   local one = (q.pp or 1) * axes.product(q)
@@ -74,6 +78,7 @@ function training.of(o, response, gpus)
   local batch, tokens = micro_batches(o, response, mini, dp)
   local pad = 2 * axes.product(q) -- stacks pad so that ranks get as many tokens each
   tokens = (tokens + pad - 1) // pad * pad
+  q.loss = q.loss or LOSS
   q.model, q.system, q.rules, q.dp, q.global_batch, q.seq = o.model, o.system, o.rules, dp, batch, tokens
   local one = math.floor(o.prompt + response.mean + 0.5)
   if o.packing and tokens > one then q.packing = { mean = one } end
