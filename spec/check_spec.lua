@@ -84,5 +84,8 @@ describe("check.suggest", function()
     assert.equal(" (did you mean 'h100-sxm'?)", check.suggest("nvidia/H100-SMX", systems))
     assert.equal(" (did you mean 'time'?)", check.suggest("tiem", { "time", "gpus", "time" }))
     assert.equal("", check.suggest(3, names))
+    for _, list in ipairs { { "steps", "step_c", "step_a", "step_b" }, { "step_b", "step_c", "step_a", "steps" } } do
+      assert.equal(" (did you mean 'step_a', 'step_b' or 'step_c'?)", check.suggest("step", list))
+    end
   end)
 end)

@@ -42,7 +42,8 @@ local function edits_to(asked, name, most)
   return contains and math.min(edits or CONTAINED, CONTAINED) or edits
 end
 
--- The candidates at the smallest distance, without duplicates.
+-- The candidates at the smallest distance, without duplicates, by name: callers may list them in any order, as `pairs`
+-- does, but a message is the same each time.
 local function nearest(asked, candidates)
   local names, fewest, seen = {}, math.max(CONTAINED, #asked // 3), {}
   for _, candidate in ipairs(candidates) do
@@ -50,10 +51,11 @@ local function nearest(asked, candidates)
     seen[candidate] = true
     if edits and edits < #candidate then
       if edits < fewest then names, fewest = {}, edits end
-      if edits == fewest and #names < MOST_SUGGESTED then names[#names + 1] = candidate end
+      if edits == fewest then names[#names + 1] = candidate end
     end
   end
-  return names
+  table.sort(names)
+  return table.move(names, 1, MOST_SUGGESTED, 1, {})
 end
 
 --- " (did you mean 'x' or 'y'?)" with the candidates nearest to the name or containing it, or "". If there are none,
