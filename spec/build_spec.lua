@@ -67,6 +67,52 @@ describe("make", function()
     assert.truthy(after and after:find "%-fno%-fast%-math .*%-ffp%-contract=off", text)
   end)
 
+  -- What make would run to build a target with this compiler, which is given what it says of its target.
+  local function with_compiler(machine, macros, target)
+    local dir = path_of({}, { cc = ("case \"$*\" in *dumpmachine*) echo %s;; *-dM*) echo '%s';; esac"):format(machine,
+      macros) })
+    local text = sh(("make -n -B V=1 CC=%s/cc HOSTCC=cc %s"):format(dir, target))
+    sh("rm -rf " .. dir)
+    return text
+  end
+
+  it("has the digits of others on 32-bit x86", function()
+    local text = with_compiler("i686-linux-gnu", "#define __i386__ 1", "build/release/base/error.o")
+    assert.truthy(text:find "%-ffp%-contract=off %-msse2 %-mfpmath=sse ", text)
+    text = with_compiler("x86_64-linux-gnu", "#define __x86_64__ 1", "build/release/base/error.o")
+    assert.is_nil(text:find("-mfpmath", 1, true))
+  end)
+
+  it("links libraries and modules as macOS does", function()
+    local text = with_compiler("arm64-apple-darwin23.1.0", "", "build/release/libtperf.dylib")
+    assert.truthy(text:find "\n[^\n]*%-dynamiclib [^\n]*%-o build/release/libtperf%.dylib", text)
+    assert.is_nil(text:find "%-dynamiclib[^\n]*%-ldl")
+    text = with_compiler("arm64-apple-darwin23.1.0", "", "lua-module")
+    assert.truthy(text:find "\n[^\n]*%-bundle %-undefined dynamic_lookup ", text)
+    text = with_compiler("x86_64-linux-gnu", "", "lua-module")
+    assert.truthy(text:find "\n[^\n]*%-shared [^\n]*%-ldl", text)
+  end)
+
+  it("finds Lua 5.4 by the name that a distribution gives it, and names what is missing", function()
+    local function built(known)
+      local dir = path_of({}, { knows = ("case \"$2\" in %s) exit 0;; esac; exit 1"):format(known) })
+      local text, code = sh(("make B=%s/build PKG_CONFIG=%s/knows %s/build/flags"):format(dir, dir, dir))
+      local flags = code == 0 and slurp(dir .. "/build/flags")
+      sh("rm -rf " .. dir)
+      return text, code, flags
+    end
+    for _, name in ipairs { "lua5.4", "lua-5.4", "lua54", "lua" } do
+      local text, code = built(("%s\\ *|%s|yaml*|sqlite*"):format(name, name))
+      assert.equal(0, code, text)
+    end
+    local text, code = built "yaml*"
+    assert.equal(2, code)
+    assert.truthy(text:find("Lua 5.4 is missing", 1, true), text)
+    assert.truthy(text:find("SQLite 3.36 or newer is missing (older ones need", 1, true), text)
+    assert.is_nil(text:find "libyaml is")
+    assert.truthy(text:find("brew, dnf, pkg and apk", 1, true), text)
+  end)
+
   it("refuses to compile with arithmetic that is not exact", function()
     local COMPILE <const> = "echo 'int one;' | ${CC:-cc} -std=c11 -Isrc -include base/exact.h -x c -c -o /dev/null - "
     for _, flags in ipairs { "-ffast-math", "-Ofast", "-ffinite-math-only" } do
@@ -130,22 +176,24 @@ describe("make lua-module", function()
 end)
 
 describe("make install", function()
-  cases(function() end, it)("installs a program that finds its data below DESTDIR, and uninstalls all of it", function()
-    local dir = (sh "mktemp -d"):gsub("\n", "")
-    local text, code = sh(("make VARIANT=release install PREFIX=/usr/local DESTDIR=%s"):format(dir))
+  cases(function() end, it)("installs a program that finds its data, despite blanks, and uninstalls all", function()
+    local folder = (sh "mktemp -d"):gsub("\n", "")
+    local dir = folder .. "/a stage/usr/our own"
+    local to = ("PREFIX='/usr/our own' DESTDIR='%s/a stage'"):format(folder)
+    local text, code = sh("make VARIANT=release install " .. to)
     assert.equal(0, code, text)
-    text = sh(("cd / && %s/usr/local/bin/tperf list systems"):format(dir))
+    text = sh(("cd / && '%s/bin/tperf' list systems"):format(dir))
     assert.truthy(text:find("\nsubramanian2024/A100 ", 1, true), text)
-    text = slurp(dir .. "/usr/local/share/man/man1/tperf.1")
+    text = slurp(dir .. "/share/man/man1/tperf.1")
     assert.truthy(text:find "^%.TH TPERF 1")
     for shell, path in pairs { bash = "bash-completion/completions/tperf", zsh = "zsh/site-functions/_tperf",
       fish = "fish/vendor_completions.d/tperf.fish" } do
-      text = slurp(dir .. "/usr/local/share/" .. path)
+      text = slurp(dir .. "/share/" .. path)
       assert.truthy(text:find("written by `tperf completion " .. shell .. "`", 1, true), path)
     end
-    sh(("make uninstall PREFIX=/usr/local DESTDIR=%s"):format(dir))
-    assert.equal("", (sh(("find %s -type f"):format(dir))))
-    sh("rm -rf " .. dir)
+    sh("make uninstall " .. to)
+    assert.equal("", (sh(("find %s -type f"):format(folder))))
+    sh("rm -rf " .. folder)
   end)
 end)
 

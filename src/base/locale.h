@@ -3,14 +3,10 @@
 #ifndef TPERF_BASE_LOCALE_H
 #define TPERF_BASE_LOCALE_H
 
-#ifndef _POSIX_C_SOURCE
-#error "locale.h needs POSIX's uselocale"
-#endif
-
 #include <locale.h>
 #include <stdbool.h>
 #include <string.h>
-#ifdef __APPLE__
+#if defined __APPLE__ || defined __FreeBSD__
 #include <xlocale.h>
 #endif
 

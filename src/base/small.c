@@ -3,7 +3,6 @@
 // charged for. What the region has no room for, and larger blocks, come from malloc.
 //
 // Builds that look for faults of memory (sanitizers, failing allocations) leave all of it to malloc.
-#define _DEFAULT_SOURCE // madvise
 #include "base/small.h"
 
 #include <stdint.h>

@@ -85,6 +85,7 @@ void tperf_bind_jobs(lua_State *L);
 void tperf_bind_keep(lua_State *L);
 void tperf_bind_ranks(lua_State *L);
 void tperf_bind_search(lua_State *L);
+void tperf_bind_end_threads(lua_State *L); // of searches; the next one starts its own
 void tperf_bind_infer(lua_State *L);
 void tperf_bind_steps_on_line(lua_State *L);
 void tperf_bind_serve(lua_State *L);

@@ -3,10 +3,7 @@
 #ifndef TPERF_COVERAGE_H
 #define TPERF_COVERAGE_H
 
-#define _GNU_SOURCE // all feature macros of the files, since they come after this one
 #include <lauxlib.h>
-#undef _DEFAULT_SOURCE
-#undef _XOPEN_SOURCE
 
 #undef luaL_argcheck
 #define luaL_argcheck(L, condition, index, message)                                                \

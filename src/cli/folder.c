@@ -2,7 +2,6 @@
 //
 // A path is normalised first ("a/../b" is "b"; leaving the folder is refused), then walked from the folder's descriptor
 // with O_NOFOLLOW at every step, so that no symbolic link leads out, not even one created between check and use.
-#define _XOPEN_SOURCE 700 // realpath, strcasecmp
 #include "cli/folder.h"
 
 #include <errno.h>

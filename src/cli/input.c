@@ -1,6 +1,5 @@
 // input.c: files that a sandboxed script may read: regular files, except in /proc, /sys and /dev and below mounts of
 // their kinds elsewhere (io/regular.h).
-#define _XOPEN_SOURCE 700 // realpath
 #include <errno.h>
 #include <lauxlib.h>
 #include <limits.h>

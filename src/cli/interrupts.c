@@ -3,8 +3,8 @@
 // not respond, because it is inside one long C call or a search's callback loops, gets a grace period of processor
 // time; then a watcher thread ends the program.
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -27,8 +27,8 @@ static struct {
     clockid_t main_clock; // of the thread that runs Lua
     atomic_llong busy_at; // ms on it at the request
     atomic_flag ending;
-    sem_t pressed;
-    sem_t ready; // the thread has started
+    int pressed[2]; // pipes that carry a byte: a signal handler may write to one on every system
+    int ready[2];   // the thread has started
     bool watched;
 } keyboard = {.ending = ATOMIC_FLAG_INIT};
 
@@ -52,6 +52,35 @@ void tperf_interrupts_claim_end(void) {
         pause(); // another thread is ending the program
 }
 
+static bool make_pipe(int ends[2]) {
+    if (pipe(ends) != 0) return false;
+    fcntl(ends[0], F_SETFD, FD_CLOEXEC);
+    fcntl(ends[1], F_SETFD, FD_CLOEXEC);
+    return true;
+}
+
+static void tell(const int ends[2]) {
+    while (write(ends[1], "", 1) < 0 && errno == EINTR)
+        ;
+}
+
+static void wait_for(const int ends[2]) {
+    char byte;
+    while (read(ends[0], &byte, 1) < 0 && errno == EINTR)
+        ;
+}
+
+// Processor time of the thread that calls this. macOS has no clock that another thread can read; the whole process's
+// runs no slower.
+static clockid_t own_clock(void) {
+#ifdef __APPLE__
+    return CLOCK_PROCESS_CPUTIME_ID;
+#else
+    clockid_t clock;
+    return pthread_getcpuclockid(pthread_self(), &clock) == 0 ? clock : CLOCK_MONOTONIC;
+#endif
+}
+
 static noreturn void end_program(void) {
     static const char message[] = "tperf: interrupted\n";
     tperf_interrupts_claim_end();
@@ -66,10 +95,9 @@ static noreturn void end_program(void) {
 static void *watch(void *unused) {
     (void)unused;
     const struct timespec moment = {0, LOOK_EVERY * 1000000L};
-    sem_post(&keyboard.ready);
+    tell(keyboard.ready);
     for (;;) {
-        while (sem_wait(&keyboard.pressed) != 0)
-            ;
+        wait_for(keyboard.pressed);
         long long start = milliseconds(CLOCK_MONOTONIC);
         while (*tperf_interrupt_flag() && !tperf_limits_interactive()) {
             long long busy = busy_since(), past = milliseconds(CLOCK_MONOTONIC) - start;
@@ -85,17 +113,16 @@ static void start_watching(void) {
     pthread_t thread;
     pthread_attr_t attributes;
     sigset_t all, before;
-    if (keyboard.watched || sem_init(&keyboard.pressed, 0, 0) != 0 ||
-        sem_init(&keyboard.ready, 0, 0) != 0)
-        return;
+    if (keyboard.watched || !make_pipe(keyboard.pressed) || !make_pipe(keyboard.ready)) return;
     sigfillset(&all);
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &before); // signals go to the main thread
     keyboard.watched = pthread_create(&thread, &attributes, watch, NULL) == 0;
     // A copy of the process made meanwhile would have the locks that a starting thread holds, for good: --processes.
-    while (keyboard.watched && sem_wait(&keyboard.ready) != 0)
-        ;
+    if (keyboard.watched) wait_for(keyboard.ready);
+    close(keyboard.ready[0]);
+    close(keyboard.ready[1]);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
 }
@@ -106,7 +133,7 @@ static void on_interrupt(int signal_number) {
     atomic_store(&keyboard.busy_at, milliseconds(keyboard.main_clock));
     tperf_interrupt_raise();
     tperf_limits_look(keyboard.L);
-    if (keyboard.watched) sem_post(&keyboard.pressed);
+    if (keyboard.watched) tell(keyboard.pressed);
     errno = error;
 }
 
@@ -116,8 +143,7 @@ void tperf_interrupts_catch(lua_State *L) {
     action.sa_handler = on_interrupt; // no SA_RESTART: a blocked read returns, and the hook runs
     sigemptyset(&action.sa_mask);
     keyboard.L = L;
-    if (pthread_getcpuclockid(pthread_self(), &keyboard.main_clock) != 0)
-        keyboard.main_clock = CLOCK_MONOTONIC;
+    keyboard.main_clock = own_clock();
     start_watching();
     sigaction(SIGINT, &action, NULL);
     if (tperf_ranks_count() > 1) sigaction(SIGTERM, &action, NULL);

@@ -1,7 +1,6 @@
 // output.c: writes files below the output folder and nowhere else: new files, and the script's own (folder.h). Every
 // file is written whole or not at all (io/stage.h): a file that a script opens for writing appears when it is closed,
 // or when the script ends successfully.
-#define _XOPEN_SOURCE 700 // realpath
 #include <errno.h>
 #include <fcntl.h>
 #include <lauxlib.h>

@@ -1,6 +1,5 @@
 // program.c: what the program itself does with the output folder, and scripts do not: it names the running script, takes
 // over the files of an earlier run, and runs a script again in a folder of its own, for `tperf verify`.
-#define _XOPEN_SOURCE 700 // realpath, mkdtemp
 #include <errno.h>
 #include <fcntl.h>
 #include <lauxlib.h>

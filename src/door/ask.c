@@ -28,6 +28,8 @@ static int open_library(lua_State *L) {
     lua_getglobal(L, "require");
     lua_pushliteral(L, "tperf.door.lines");
     lua_call(L, 1, 1);
+    lua_getfield(L, -1, "open");
+    lua_replace(L, -2);
     lua_insert(L, 1);
     push_text(L);
     lua_call(L, 1, 1);

@@ -17,6 +17,10 @@
 #include <sys/prctl.h>
 #endif
 
+#ifndef MSG_NOSIGNAL // macOS: an option of the socket says the same
+#define MSG_NOSIGNAL 0
+#endif
+
 // A message on its way: its size, then its bytes.
 typedef struct parcel {
     struct parcel *next;
@@ -214,6 +218,10 @@ static pid_t copy(int *socket) {
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return -1;
     fcntl(ends[0], F_SETFD, FD_CLOEXEC);
     fcntl(ends[1], F_SETFD, FD_CLOEXEC);
+#ifdef SO_NOSIGPIPE
+    setsockopt(ends[0], SOL_SOCKET, SO_NOSIGPIPE, &(int){1}, sizeof(int));
+    setsockopt(ends[1], SOL_SOCKET, SO_NOSIGPIPE, &(int){1}, sizeof(int));
+#endif
     pid_t process = fork();
     int error = errno;
     close(ends[process == 0 ? 0 : 1]);

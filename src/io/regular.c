@@ -1,7 +1,6 @@
 // regular.c: see regular.h. Links are followed one by one, holding each folder's descriptor, so that the file checked is
 // the file opened, and that nothing is opened before it is known to be a file: opening a device may have effects, and
 // opening a pipe blocks.
-#define _GNU_SOURCE // O_PATH, statfs
 #include "io/regular.h"
 
 #include <errno.h>
@@ -16,7 +15,9 @@
 #include <sys/vfs.h>
 #endif
 
-#ifndef O_PATH
+#if !defined O_PATH && defined O_SEARCH // macOS
+#define O_PATH O_SEARCH
+#elif !defined O_PATH
 #define O_PATH O_RDONLY
 #endif
 

@@ -1,5 +1,4 @@
 // store.c: see store.h.
-#define _DEFAULT_SOURCE // F_GETLK, flock
 #include "io/store.h"
 
 #include <errno.h>

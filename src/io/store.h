@@ -69,7 +69,7 @@ void tperf_store_confine(tperf_store *store);
 // Prepares the first statement of a text of `size` bytes; *rest is what follows it. Returns SQLite's code:
 // SQLITE_INTERRUPT if a query was to stop. What preparing it takes is charged for.
 int tperf_store_prepare(const tperf_store *store, const char *sql, size_t size,
-                        sqlite3_stmt **statement, const char **rest);
+                        struct sqlite3_stmt **statement, const char **rest);
 
 // Closes it and its statements. The last writer leaves a single plain file.
 void tperf_store_close(tperf_store *store);

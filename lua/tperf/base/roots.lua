@@ -22,6 +22,8 @@ local function of_program(path)
   local folder = path:match "^(.*)/"
   local tree = folder:match "^(.*)/build/[^/]+$"
   if tree and stamp(tree .. "/lua/tperf/base/roots.lua") then return tree end
+  -- A build elsewhere, `make B=FOLDER`, has a link to the source tree.
+  if stamp(folder .. "/tree/lua/tperf/base/roots.lua") then return folder .. "/tree" end
   local prefix = folder:match "^(.*)/bin$"
   return prefix and prefix .. "/share/tperf"
 end

@@ -203,6 +203,7 @@ local function run(question)
     return part
   end
   local object = object_of(answer)
+  object.seconds = nil -- for which this search ran: the same question has the same answer, each byte of it
   add_sources(object, with)
   object.understood = object.understood or understood_of(question.ask, with)
   object.warnings = object.warnings or {}

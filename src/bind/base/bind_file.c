@@ -7,17 +7,19 @@
 //   file.open(path [, streams]) -> a file for reading, or nil, message: a regular one (io/regular.h), or the descriptor that
 //     /dev/stdin or /dev/fd/N names; streams: whatever the path, which the user named, leads to
 //   file.rest(file, most) -> what is left of an open file, or its first bytes, more than `most`; or nil, message
+//   file.arrived(most) -> what has arrived on standard input, at most so many bytes: waits for the first of them; "" if
+//     interrupted; nil at the end. Beside it nothing else may read standard input
 //   file.is_regular(path) -> whether it is a file with an end, not a pipe or a device
 //   file.is_there(path) -> likewise, or whether it is the name of a descriptor: what file.open may open
 //   file.writable(path) -> whether a file of this name can be written, or nil, message; leaves nothing behind
 //   file.rsvg(svg, "png"|"pdf", zoom) -> the picture that rsvg-convert draws, or nil, why: "missing", "interrupted" or
 //   "limits"
 // In the sandbox src/cli/output.c provides write and keep, and src/cli/input.c open and real.
-#define _XOPEN_SOURCE 700 // realpath
 #include <errno.h>
 #include <fcntl.h>
 #include <lauxlib.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,6 +233,25 @@ static int rest_of(lua_State *L) {
     return 1;
 }
 
+static int arrived(lua_State *L) {
+    lua_Integer most = luaL_checkinteger(L, 1);
+    luaL_argcheck(L, most > 0 && most <= 1 << 30, 1, "a number of bytes is needed");
+    luaL_Buffer text;
+    size_t length = 0;
+    char *to = luaL_buffinitsize(L, &text, (size_t)most);
+    struct pollfd input = {STDIN_FILENO, POLLIN, 0};
+    do {
+        ssize_t got = read(STDIN_FILENO, to + length, (size_t)most - length);
+        if (got < 0 && length == 0 && errno != EINTR)
+            return luaL_fileresult(L, 0, "standard input");
+        if (got == 0 && length == 0) return 0;
+        if (got <= 0) break;
+        length += (size_t)got;
+    } while (length < (size_t)most && poll(&input, 1, 0) > 0);
+    luaL_pushresultsize(&text, length);
+    return 1;
+}
+
 static int write_file(lua_State *L) {
     size_t size;
     const char *path = luaL_checkstring(L, 1), *text = luaL_checklstring(L, 2, &size);
@@ -327,7 +348,7 @@ void tperf_bind_file(lua_State *L) {
         {"sha256", hash},       {"write", write_file},  {"keep", keep},
         {"real", real_path},    {"writable", writable}, {"is_regular", has_regular},
         {"is_there", is_there}, {"open", open_file},    {"rest", rest_of},
-        {"rsvg", draw},         {NULL, NULL},
+        {"arrived", arrived},   {"rsvg", draw},         {NULL, NULL},
     };
     luaL_newlib(L, functions);
 }

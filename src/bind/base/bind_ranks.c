@@ -55,6 +55,7 @@ static void set_places(lua_State *L) {
 static int copy(lua_State *L) {
     lua_Integer count = luaL_checkinteger(L, 1);
     luaL_argcheck(L, count >= 2 && count <= 1024, 1, "2 to 1024 processes");
+    tperf_bind_end_threads(L); // a copy would have the pool without its threads
     int rank = tperf_ranks_copy((int)count);
     if (rank < 0) return luaL_fileresult(L, 0, NULL);
     lua_pushvalue(L, lua_upvalueindex(1));

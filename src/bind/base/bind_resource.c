@@ -1,5 +1,6 @@
 // bind_resource.c: tperf.core.resource: operating-system queries for data files, and fast table operations:
 //   prefix: the installation prefix of `make install`; executable: this program's path, or nil;
+//   host(): the name of this machine, or nil;
 //   entries(directory) -> its names in no order, or nil if it cannot be read;
 //   make_folder(path): true, also if it is there already; or nil and a message; scripts without --trust get their own
 //     version;
@@ -12,9 +13,11 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "bind/bind.h"
+#include "io/process/executable.h"
 
 static int close_directory(lua_State *L) {
     DIR **directory = lua_touserdata(L, 1);
@@ -48,7 +51,12 @@ static int entries(lua_State *L) {
 static int stamp(lua_State *L) {
     struct stat file;
     if (stat(luaL_checkstring(L, 1), &file) != 0) return 0;
-    lua_pushinteger(L, (lua_Integer)file.st_mtim.tv_sec * 1000000000 + file.st_mtim.tv_nsec);
+#ifdef __APPLE__
+    const struct timespec changed = file.st_mtimespec;
+#else
+    const struct timespec changed = file.st_mtim;
+#endif
+    lua_pushinteger(L, (lua_Integer)changed.tv_sec * 1000000000 + changed.tv_nsec);
     lua_pushinteger(L, (lua_Integer)file.st_size);
     lua_pushinteger(L, (lua_Integer)file.st_ino);
     return 3;
@@ -244,16 +252,24 @@ static int words(lua_State *L) {
     return 1;
 }
 
+static int host(lua_State *L) {
+    struct utsname system;
+    if (uname(&system) != 0) return 0;
+    lua_pushstring(L, system.nodename);
+    return 1;
+}
+
 void tperf_bind_resource(lua_State *L) {
     char path[4096];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path);
     lua_newtable(L);
     lua_pushliteral(L, TPERF_PREFIX);
     lua_setfield(L, -2, "prefix");
-    if (length > 0 && (size_t)length < sizeof path) {
-        lua_pushlstring(L, path, (size_t)length);
+    if (tperf_executable(path, sizeof path)) {
+        lua_pushstring(L, path);
         lua_setfield(L, -2, "executable");
     }
+    lua_pushcfunction(L, host);
+    lua_setfield(L, -2, "host");
     lua_pushcfunction(L, entries);
     lua_setfield(L, -2, "entries");
     lua_pushcfunction(L, make_folder);

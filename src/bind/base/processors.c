@@ -1,5 +1,4 @@
 // processors.c: see processors.h.
-#define _GNU_SOURCE // sched_getaffinity
 #include "bind/base/processors.h"
 
 #include <sched.h>

@@ -94,6 +94,12 @@ static tperf_pool *new_pool(lua_State *L, int threads) {
     return *slot;
 }
 
+void tperf_bind_end_threads(lua_State *L) {
+    lua_pushnil(L);
+    lua_setfield(L, LUA_REGISTRYINDEX, pool_slot);
+    lua_gc(L, LUA_GCCOLLECT);
+}
+
 // The state's pool with this many threads, created on demand; a different number replaces it.
 static tperf_pool *get_pool(lua_State *L, int threads) {
     if (threads == 1) return new_pool(L, 1); // no threads to keep

@@ -1,5 +1,4 @@
 // pattern_lib.c: string.find, match, gmatch and gsub, using the matcher with a budget.
-#define _GNU_SOURCE // memmem: linear in the worst case, unlike the standard library's plain find
 #include <lauxlib.h>
 #include <string.h>
 

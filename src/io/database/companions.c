@@ -1,5 +1,4 @@
 // companions.c: see companions.h.
-#define _XOPEN_SOURCE 700 // strcasecmp
 #include "io/database/companions.h"
 
 #include <ctype.h>

@@ -5,7 +5,6 @@
 // A reader creates and changes nothing. SQLite wants -wal and -shm beside a database that was left in the mode of
 // write-ahead logging, and makes what is missing: here a missing -wal is empty, and without a -shm nobody is writing, so
 // the reader indexes the -wal in memory of its own, as SQLite does if it may not write to a -shm that nobody uses.
-#define _XOPEN_SOURCE 700
 #include "io/database/files.h"
 
 #include <stdio.h>

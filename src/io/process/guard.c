@@ -1,5 +1,4 @@
 // guard.c: see guard.h.
-#define _XOPEN_SOURCE 700 // nftw
 #include "io/process/guard.h"
 
 #include <errno.h>

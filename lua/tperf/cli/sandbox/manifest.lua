@@ -12,8 +12,7 @@ local MISSING <const> = select(3, io.open "") -- ENOENT, whose number depends on
 
 local FORMAT <const> = 1
 
-local clock, open, variable = os.date, io.open, os.getenv -- captured: the standard ones
-local machine_name <const> = "/proc/sys/kernel/hostname"
+local clock, variable = os.date, os.getenv -- captured: the standard ones
 
 -- The folder of a script without its links, with a slash at its end; nil if it is unknown.
 local function folder_of(script, host)
@@ -117,8 +116,7 @@ function manifest.write(run, host)
   }
   if next(run.record.kept) then content.kept = check.names(run.record.kept) end
   if run.stamp then
-    local file <close> = open(machine_name)
-    content.stamp = { date = clock "!%Y-%m-%dT%H:%M:%SZ", host = (file and file:read() or ""):match "%S+" }
+    content.stamp = { date = clock "!%Y-%m-%dT%H:%M:%SZ", host = core.resource.host() }
   end
   earlier(run.folder, host) -- which another run may have written meanwhile
   local ok, message = host.output.manifest(encode(content) .. "\n")
