@@ -5,7 +5,7 @@
 //   { id, run, texts }             a command line for the program's main; replies { id, out | err } as it prints, then
 //                                  { id, status, files } with the files it wrote
 "use strict";
-const HOME = "/home/tperf", SHARE = "/share/tperf/";
+const HOME = "/home/tperf";
 let engine, made;
 
 // The loop is for older browsers: Uint8Array.from would call a function for each of two million bytes.
@@ -22,11 +22,6 @@ const inflated = base64 =>
 function place(name) {
   if (!/^\w[\w.-]*$/.test(name)) throw new Error(`a file cannot be called ${JSON.stringify(name)}`);
   return HOME + "/" + name;
-}
-
-function write(FS, path, text) {
-  FS.mkdirTree(path.replace(/\/[^/]*$/, ""));
-  FS.writeFile(path, text);
 }
 
 // Splits bytes into lines of text, for output that is not a terminal's.
@@ -47,18 +42,10 @@ async function start(given) {
     files: await inflated(given.files).json(),
   };
   const out = lines(text => console.log(text)), err = lines(text => console.warn(text));
-  engine = await tperfEngine({
-    noInitialRun: true,
-    stdin: () => null,
+  engine = await tperfStart(made, {
     stdout: byte => (engine && engine.out || out).put(byte),
     stderr: byte => (engine && engine.err || err).put(byte),
-    instantiateWasm: (imports, done) => {
-      WebAssembly.instantiate(made.module, imports).then(done);
-      return {};
-    },
-    quit: (status, thrown) => { throw thrown; },
   });
-  for (const name in made.files) write(engine.FS, SHARE + name, made.files[name]);
   engine.FS.mkdirTree(HOME);
   engine.FS.chdir(HOME);
   postMessage({ ready: true, module: made.module, files: made.files });
@@ -66,10 +53,8 @@ async function start(given) {
 
 function ask(id, question, texts) {
   for (const name in texts) engine.FS.writeFile(place(name), texts[name]);
-  const at = engine.ccall("tperf_page_ask", "number", ["string"], [JSON.stringify(question)]);
-  const answer = at ? JSON.parse(engine.UTF8ToString(at)) : { error: "not enough memory" };
-  engine._free(at);
-  postMessage({ id, answer });
+  const line = tperfLine(engine, "tperf_page_ask", JSON.stringify(question));
+  postMessage({ id, answer: line === null ? { error: "not enough memory" } : JSON.parse(line) });
 }
 
 // All files below a folder, as { name: bytes }.

@@ -60,7 +60,8 @@ local style = sheet.base .. sheet.figures .. hover.style .. timelines.charts .. 
 local scripts = { timelines.script }
 for _, name in ipairs(SCRIPTS) do scripts[#scripts + 1] = slurp(("src/page/%s.js"):format(name)) end
 local script = table.concat(scripts)
-local worker = slurp(folder .. "/tperf.js") .. slurp "src/page/unpack.js" .. slurp "src/page/worker.js"
+local worker = slurp(folder .. "/tperf.js") .. slurp "npm/engine.js" .. slurp "src/page/unpack.js"
+  .. slurp "src/page/worker.js"
 for _, text in ipairs { script, worker } do assert(not text:lower():find "</script", "a script would end early") end
 
 local parts = {

@@ -1,0 +1,2 @@
+import tperf from "./tperf.cjs";
+export const { ask, askText, TperfError } = tperf;
