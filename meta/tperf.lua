@@ -2456,6 +2456,11 @@ function tperf.args.set(list) end
 ---@return string
 function tperf.args.text() end
 
+---Answers a question as plain data, as `tperf ask` does (docs/ask.md): what has no answer is one with `error`.
+---@param question { ask: string, with: table?, fields: string[]?, id: any }
+---@return table answer  the figures, `understood`, `warnings`, `version`, `schema` …
+function tperf.ask(question) end
+
 ---Defines a block: a function from the model and one GPU's share to a list of ops.
 ---@class tperf.block.functions
 ---@overload fun(name: string, build: fun(model: tperf.model, share: tperf.share): table|nil, string|nil): table

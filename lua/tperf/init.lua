@@ -8,6 +8,7 @@ local FIELDS = {
   anchor = { "tperf.question.train.anchor", "of" },
   architecture = { "tperf.describe.arch" },
   args = { "tperf.input.args" },
+  ask = { "tperf.door.ask", "answer" },
   block = { "tperf.describe.block", "public" },
   calibrate = { "tperf.measured.calibrate", "run" },
   check = { "tperf.report.near" },

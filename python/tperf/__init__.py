@@ -13,8 +13,8 @@ docs/ask.md describes questions and answers.
 """
 
 from tperf.answer import Answer, Error
-from tperf.engine import ask, ask_many, version
+from tperf.engine import ask, ask_many, ask_text, version
 from tperf.questions import *  # noqa: F401,F403: one function for each question
 from tperf.questions import __all__ as _questions
 
-__all__ = ["Answer", "Error", "ask", "ask_many", "version", *_questions]
+__all__ = ["Answer", "Error", "ask", "ask_many", "ask_text", "version", *_questions]

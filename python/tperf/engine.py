@@ -80,7 +80,7 @@ class _Program:
             line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(f"`tperf ask` has ended with status {self._process.wait()}")
-        return line
+        return line.rstrip("\n")
 
 
 # TPERF_LIBRARY names the library, TPERF the program; else what is beside the package, else the program on the path.
@@ -109,11 +109,16 @@ _engine = None
 _opening = threading.Lock()
 
 
-def _answer(question):
+def ask_text(question):
+    """Answer a question in JSON with the line of JSON that `tperf ask` prints; an error is an answer with `error`."""
     global _engine
     with _opening:
         _engine = _engine or _open()
-    return json.loads(_engine.answer(json.dumps(question)))
+    return _engine.answer(question)
+
+
+def _answer(question):
+    return json.loads(ask_text(json.dumps(question)))
 
 
 def ask(question):

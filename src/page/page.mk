@@ -45,6 +45,7 @@ npm: deps deps-page deps-npm ## build build/npm/tperf-VERSION.tgz: tperf for Nod
 
 check-npm: npm deps-test ## install that package offline and run its tests in Node
 	$(Q)tools/page/check_npm.sh $(NPM)/tperf-$(VERSION).tgz $(B)/tperf
+	$(Q)TPERF_NPM=$(CURDIR)/$(NPM)/package $(B)/tperf run --trust spec/run.lua spec/doors_spec.lua
 
 $(NPM)/tperf-$(VERSION).tgz: $(PAGE)/tperf.wasm $(NPM_PARTS) $(PAGE_DATA) tools/page/write_npm.lua $(B)/tperf
 	@echo "  NPM $@"

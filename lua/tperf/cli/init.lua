@@ -37,6 +37,7 @@ local HAS_DATABASE = { sweep = true }
 
 -- Runs a command. Its errors name options, except under --verbose, which keeps the traceback.
 local function run(name, command, values, rest, host)
+  values.asked = (command.arguments or ""):find "MODEL" and rest or nil
   if values.verbose or RUNS_SCRIPTS[name] then return command.run(values, rest, host) end
   local results = table.pack(pcall(command.run, values, rest, host))
   if results[1] then return table.unpack(results, 2, results.n) end

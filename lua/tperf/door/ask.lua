@@ -228,12 +228,14 @@ end
 
 local function failed(problem) return type(problem) == "string" and problem or tostring(problem) end
 
---- Answers a question; never raises but for an interrupt.
----@param question table
----@return table answer
+--- Answers a question as plain data, as `tperf ask` does (docs/ask.md): what has no answer is one with `error`.
+---@param question { ask: string, with: table?, fields: string[]?, id: any }
+---@return table answer  the figures, `understood`, `warnings`, `version`, `schema` …
 function ask.answer(question)
   local ok, answer = xpcall(run, failed, question)
   if not ok then
+    local here = check.where() -- the line of a script that asks is no part of the answer
+    if answer:sub(1, #here) == here then answer = answer:sub(#here + 1) end
     answer = { error = error_of(answer, false, type(question) == "table" and question.with or {}) }
   end
   answer.version, answer.schema = core.version, ask.SCHEMA

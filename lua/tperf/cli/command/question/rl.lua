@@ -58,6 +58,7 @@ end
 
 local function show(values, a)
   if values.json then
+    require "tperf.cli.answer.subject".into(values, { a })
     return io.stdout:write(require "tperf.output.json".encode(a), "\n")
   end
   require "tperf.cli.answer.table"(values, explained(a), COLUMNS)
