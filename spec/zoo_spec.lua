@@ -148,8 +148,6 @@ local published = {
   { "qwen3-vl-32b", 33357390064 - 595266800 },
   { "qwen3.5-0.8b", 0.8e9, nil, 0.07 }, -- names of the checkpoints, all with their towers
   { "qwen3.5-2b", 2e9, nil, 0.07 },
-  { "qwen3.5-4b", 4.2e9, nil, 0.002 },
-  { "qwen3.5-9b", 9e9, nil, 0.01 },
   { "qwen3.5-122b-a10b", 122e9, 10e9, 0.025 },
   { "redpajama-incite-3b", 2775864320 },
   { "smollm2-135m", 134515008 },

@@ -23,7 +23,7 @@ local CALLED <const> = {
   ["deepseek-r1-distill-qwen-7b"] = "qwen2.5-7b", ["deepseek-r1-distill-qwen-14b"] = "qwen2.5-14b",
   ["deepseek-r1-distill-qwen-32b"] = "qwen2.5-32b", ["deepseek-r1-0528-qwen3-8b"] = "qwen3-8b",
   ["qwen2-5-math-7b"] = "qwen2.5-7b",
-  ["qwen3-5-35b-a3b"] = "qwen3.6-35b-a3b", ["llama-3-1-tulu-3-8b-dpo"] = "llama-3.1-8b",
+  ["llama-3-1-tulu-3-8b-dpo"] = "llama-3.1-8b",
   ["qwq-32b"] = "qwen2.5-32b", ["qwen2-5-coder-7b"] = "qwen2.5-7b", ["qwen2-5-coder-14b"] = "qwen2.5-14b",
   ["qwen2-5-coder-32b"] = "qwen2.5-32b", ["qwen3-coder-30b-a3b"] = "qwen3-30b-a3b",
   ["qwen2-0-5b"] = "qwen2.5-0.5b", ["qwen2-1-5b"] = "qwen2.5-1.5b", ["qwen2-7b"] = "qwen2.5-7b",
