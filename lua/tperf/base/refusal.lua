@@ -10,9 +10,14 @@ local last = {} -- the last refusal raised: its message, and its reason without 
 ---@param format string
 function refusal.raise(format, ...)
   local text = check.worded(format, ...)
-  last.message, last.reason = check.where() .. text, text:gsub("^tperf%.[%w_.:]-: ", "")
+  last.text, last.message, last.reason = text, check.where() .. text, text:gsub("^tperf%.[%w_.:]-: ", "")
   error(last.message, 0)
 end
+
+--- What a refusal says, without its position, to be raised again; nil: another error.
+---@param message any  of the last error
+---@return string?
+function refusal.text_of(message) return message == last.message and message ~= nil and last.text or nil end
 
 local function unless_failed(ok, message, ...)
   if ok then return message, ... end

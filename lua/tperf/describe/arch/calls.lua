@@ -5,6 +5,7 @@ local block = require "tperf.describe.block"
 local eager = require "tperf.describe.arch.eager"
 local op = require "tperf.describe.op"
 local order = require "tperf.describe.strategy.order"
+local recall = require "tperf.describe.arch.recall"
 local refusal = require "tperf.base.refusal"
 
 local calls = {}
@@ -32,7 +33,7 @@ end
 -- share:attention.
 local function heads_of(p, reads)
   return function(_, ...)
-    local cut = p:heads(...)
+    local cut = p:heads(...) -- p: notes what this reads, too
     reads.cut = cut
     if not cut.projected then return cut end
     local seen = { projected = cut.projected }
@@ -41,18 +42,61 @@ local function heads_of(p, reads)
   end
 end
 
--- The share as a block sees it: notes the fields that it, and the cuts that it calls, read.
-local function watched(p, of_script)
+-- A group as a block sees it that has fields nearly called as those that tperf reads: notes which of them it reads.
+local function group_of(p, group)
+  local near, read = p.recalled and p.recalled.near[group.key], p.recalled and p.recalled.read
+  if not near then return group end
+  local function note(field)
+    if near[field] then read[group.key .. " " .. field] = true end
+  end
+  return setmetatable({}, {
+    __index = function(_, field)
+      note(field)
+      return group[field]
+    end,
+    __newindex = group,
+    __pairs = function()
+      for field in next, near do note(field) end
+      return pairs(group)
+    end,
+  })
+end
+
+-- The share as a block sees it: notes the fields that it, and the cuts that it calls, read. path: of recall.path.
+local function watched(p, of_script, path)
   local reads = {}
-  local heads = of_script and heads_of(p, reads)
-  return setmetatable({ itself = p }, {
+  local itself = recall.noting(path, p)
+  local heads = of_script and heads_of(itself, reads)
+  return setmetatable({ itself = itself }, {
     __index = function(_, field)
       reads[field] = true
-      return field == "heads" and heads or p[field]
+      if field == "heads" and heads then return heads end
+      local value = itself[field]
+      return field == "group" and value and group_of(p, value) or value
     end,
-    __newindex = function(_, field, value) p[field] = value end,
-    __pairs = function() return pairs(p) end,
+    __newindex = function(_, field, value) itself[field] = value end,
+    __pairs = function()
+      path.open = true
+      return pairs(p)
+    end,
   }), reads
+end
+
+-- What the function of a block returned for a share, or for an earlier one that agrees in all that it reads: its ops,
+-- and the fields that it read.
+local function made_of(one, m, p)
+  local memory, path = one.of_script and p.recalled or nil, recall.path()
+  local known = memory and recall.find(memory, one, p)
+  if known and known.refused then refusal.raise("%s", known.refused) end
+  if known then return recall.copies(known.ops), known.reads end
+  local seen, reads = watched(p, one.of_script, path)
+  local done, ops = pcall(function() return unless_failed(one, p, pcall(one.build, m, seen)) end)
+  local refused = not done and refusal.text_of(ops) or nil
+  if memory and (done or refused) then
+    recall.keep(memory, one, path, { ops = done and recall.copies(ops) or nil, reads = reads, refused = refused })
+  end
+  if not done then error(ops, 0) end
+  return ops, reads
 end
 
 -- An op of a script's block as the engine or the stack of the share runs it: serving engines add the branch to the
@@ -157,8 +201,7 @@ end
 
 -- The ops of a block for the share of its group, checked.
 local function called(one, m, p)
-  local seen, reads = watched(p, one.of_script)
-  local ops = unless_failed(one, p, pcall(one.build, m, seen))
+  local ops, reads = made_of(one, m, p)
   if p.notes then p.notes[#p.notes + 1] = { block = one.name, of_script = one.of_script, reads = reads, ops = ops } end
   for i = 1, one.of_script and #ops or 0 do
     check_attention(one.name, ops[i], p, reads)

@@ -52,6 +52,15 @@ local function layer_of(blocks)
   return list
 end
 
+-- Blocks of a script before the first layer or after the last one: called as those of layers are.
+local function ends_of(blocks)
+  local list = {}
+  for i, one in ipairs(blocks) do
+    list[i] = one.of_script and block(one.name, function(m, p) return calls.block(one, m, p) end) or one
+  end
+  return list
+end
+
 local published = {} -- variant -> the published solver's layer
 local function published_layer(m, p)
   published[p.attention] = published[p.attention] or gpt.attention(p.attention)
@@ -143,7 +152,7 @@ function plan.of(model, rules, apart, t)
     return { groups = groups_of(model, gpt), first = {}, last = {} }
   end
   local groups = groups_of(model, given)
-  local last = given and given.last or transformer.last(model, groups)
+  local last = given and given.last and ends_of(given.last) or transformer.last(model, groups)
   if t then
     tuned.check(t, groups)
     groups = tuned.groups(groups, t)
@@ -153,7 +162,8 @@ function plan.of(model, rules, apart, t)
     local blocks = { mtp.single(transformer.module(model, groups)) }
     groups[#groups + 1] = { first = model.layers + 1, count = model.mtp, key = "mtp", blocks = blocks }
   end
-  local parts = { groups = groups, first = given and given.first or transformer.first, last = last }
+  local first = given and given.first and ends_of(given.first) or transformer.first
+  local parts = { groups = groups, first = first, last = last }
   if t then tune(parts, t) end
   return parts
 end

@@ -1,5 +1,6 @@
 --- What the blocks of a custom architecture leave out of a question, without a word of their own: GPUs of an axis that
 --- each do all of a block's work, dtypes that it does not read, questions that no block reads.
+local check = require "tperf.base.check"
 local axes = require "tperf.describe.strategy.axes"
 local refusal = require "tperf.base.refusal"
 
@@ -106,6 +107,19 @@ function idle.warnings(all, sizes, micro_batch, variant)
   end
   check_reads(list, all, sizes, micro_batch, variant)
   return list[1] and table.move(list, 1, #list, 1, {}) or nil
+end
+
+--- Raises if a group has a field that no block reads and that is nearly called as one that tperf reads.
+---@param all table
+function idle.check_fields(all)
+  for key, near in pairs(all.recalled.near) do
+    for field, suggestion in pairs(near) do
+      if not all.recalled.read[key .. " " .. field] then
+        check.fail("tperf.architecture '%s': group '%s': nothing reads its field '%s'%s; a block that reads "
+          .. "share.group.%s makes it yours", all.model.architecture.name, key, field, suggestion, field)
+      end
+    end
+  end
 end
 
 --- Refuses a variant that no block reads.

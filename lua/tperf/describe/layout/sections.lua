@@ -1,5 +1,6 @@
 --- The sections of a model's workload: the blocks of each kind of layer, of what precedes the layers and of what
 --- follows them, with their ops for one shape.
+local captured = require "tperf.describe.captured"
 local core = require "tperf.core"
 local lazy = require "tperf.base.lazy"
 local calls = lazy.module "tperf.describe.arch.calls"
@@ -7,10 +8,12 @@ local blocks_of = require "tperf.describe.arch.plan".of
 local forms = require "tperf.describe.layout.forms"
 local lines = require "tperf.describe.layout.lines"
 local memo = require "tperf.describe.layout.memo"
+local recall = lazy.module "tperf.describe.arch.recall"
 local idle = lazy.module "tperf.describe.layout.idle"
 local narrowed = lazy.module "tperf.describe.arch.narrowed"
 local refusal = require "tperf.base.refusal"
 local shared_weights = lazy.module "tperf.describe.layout.shared"
+local stated = require "tperf.describe.model.stated"
 local strategy = require "tperf.describe.strategy"
 
 local sections = {}
@@ -84,10 +87,24 @@ end
 
 local plans = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy and options -> what `planned` returns
 
+local recalled = setmetatable({}, { __mode = "k" }) -- model, with what its functions captured -> strategy -> memory
+
+-- What the functions of an architecture's blocks returned; nil: a model that anything may change.
+local function recalled_of(model, s, groups)
+  if not captured.is_variant(model) then return nil end
+  recalled[model] = recalled[model] or {}
+  local key = s.name .. captured.of_strategy(s)
+  local memory = recalled[model][key] or recall.new()
+  recalled[model][key] = memory
+  for _, group in ipairs(model.architecture.groups and groups or {}) do memory.near[group.key] = stated.near(group) end
+  return memory
+end
+
 -- The model's blocks, and what is remembered of them: the same for all precisions, which few blocks depend on.
 local function planned(model, s, attention, rules, o)
-  if not s.built_in or model.architecture then -- these may have side effects
-    return { of = blocks_of(model, rules, o.apart, o.tuning) }
+  if not s.built_in or model.architecture then -- functions of a script
+    local plan = blocks_of(model, rules, o.apart, o.tuning)
+    return { of = plan, recalled = recalled_of(model, s, plan.groups) }
   end
   local key = ("%s %s %s %s"):format(s.name, attention, o.apart, o.tuning and o.tuning.key)
   plans[model] = plans[model] or setmetatable({}, { __mode = "k" })
@@ -114,7 +131,7 @@ function sections.new(model, s, attention, rules, o)
   return setmetatable({
     model = model, strategy = s, attention = attention, rules = rules, precision = o.precision, tuning = o.tuning,
     twins = o.twins, plan = plan, kinds = kinds, runs = runs, plain = plain, has_ends = #plan.first + #plan.last > 0,
-    memory = shared.memory, scripted = not shared.memory,
+    memory = shared.memory, recalled = shared.recalled, scripted = not shared.memory,
     lines = not model.experts, -- in a mixture, layouts that differ in where the experts are share lists of ops
   }, metatable)
 end
@@ -125,7 +142,7 @@ local function share_of(all, group, sizes, variant, own)
   for name, value in pairs(precision and not group.in_16_bits and precision.share or {}) do options[name] = value end
   for name, value in pairs(variant) do options[name] = value end
   local share = strategy.share(all.strategy, all.model, 1, sizes, all.rules, options)
-  share.attention, share.tuning = all.attention, all.tuning
+  share.attention, share.tuning, share.recalled = all.attention, all.tuning, all.recalled
   if group.padded and group.seq then
     share.seq = calls.padded(share, share.seq)
     share.tokens = share.micro_batch * share.seq
@@ -275,6 +292,7 @@ function sections:ops(sizes, micro_batch, variant)
     if self.model.architecture then keep_inputs_once(section) end
     list[i], part.input = section, share.input
   end
+  if self.recalled and next(self.recalled.near) and not variant.part then idle.check_fields(self) end
   if asks and not variant.part then idle.check(self, notes, variant) end
   if self.model.architecture then shared_weights.extract(list) end
   return list, boundary_of(self, series)

@@ -109,6 +109,26 @@ local READ <const> = {
   padded = { is_flag, "true or false: whether its sequence is padded to what the GPUs that share it divide" },
 }
 
+local OWN <const> = { "count", "key", "seq", "blocks" } -- that every group may have, besides READ
+
+--- Fields of a group that are spelt nearly as one that the library reads, each with the suggestion; nil: none.
+---@param group table  of stated.groups, or made of such
+---@return table<string, string>?
+function stated.near(group)
+  local names, near = table.move(OWN, 1, #OWN, #check.names(READ) + 1, check.names(READ)), nil
+  local known = { first = true }
+  for _, name in ipairs(names) do known[name] = true end
+  for _, name in ipairs(RESERVED) do known[name] = true end
+  for field in next, group do
+    local suggestion = type(field) == "string" and not known[field] and check.suggest(field, names) or ""
+    if suggestion ~= "" then
+      near = near or {}
+      near[field] = suggestion
+    end
+  end
+  return near
+end
+
 local function check_fields(given, i, group)
   for _, field in ipairs(RESERVED) do
     if group[field] ~= nil then

@@ -179,6 +179,20 @@ function adapters.expand(ops)
   return list
 end
 
+local function copies(ops)
+  local list = {}
+  for i, one in ipairs(ops) do list[i] = one:copy() end
+  return list
+end
+
+--- A copy of an op, beside which run copies of what runs beside the op.
+function adapters.copy(one)
+  local copy, other = one:copy(), beside[one]
+  quantised[copy] = quantised[one]
+  beside[copy] = other and { before = copies(other.before), after = copies(other.after) }
+  return copy
+end
+
 --- Whether an op belongs to an adapter, and so is trained.
 function adapters.is(one) return one:is_added() end
 

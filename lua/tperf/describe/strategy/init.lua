@@ -195,7 +195,7 @@ for name in ([[micro_batch seq tokens rules group attention recompute sequence_p
   recompute_keep offload_modules offload cuda_graphs loss fused_activation fused_pointwise padded_vocabulary
   grouped_kernels eager norms scatter_messages routing expert_calls megatron_softmax overlap_shared_experts
   sampling delta eager_ops fused_dtype kept_element
-  notes model itself packing sent_element
+  notes recalled model itself packing sent_element
   row_padding row_multiple fused_experts trained exchange boundary_copies]]):gmatch "%S+" do
   SHARE[name] = true
 end
