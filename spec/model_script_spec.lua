@@ -85,11 +85,24 @@ describe("a Lua file as MODEL", function()
     end)
   end
 
-  it("has no form in the page, which says so", function()
-    within(function(run)
-      local result = run "page --print search mine.lua -s h100-sxm -g 8 -b 64"
-      assert.equal(1, result.code)
-      assert.truthy(result.err:find("take no Lua file", 1, true), result.err)
+  it("is asked about in the page's script view, by any command that takes a model", function()
+    within(function(_, folder)
+      local link, path = require "tperf.cli.link", folder .. "/mine.lua"
+      for words, wanted in pairs {
+        ["search %s -s h100-sxm -g 8 -b 64"] = "#script?arguments=-s%20h100-sxm%20-g%208%20-b%2064&command=search"
+          .. "&script=mine.lua&file.script.lua=",
+        ["memory -s h100-sxm %s"] = "#script?arguments=-s%20h100-sxm&command=memory&script=mine.lua&file.script.lua=",
+        ["params %s"] = "#script?command=params&script=mine.lua&file.script.lua=",
+      } do
+        local list = {}
+        for word in words:format(path):gmatch "%S+" do list[#list + 1] = word end
+        local made = link.fragment(list)
+        assert.equal(wanted, made:sub(1, #wanted))
+      end
+      for _, other in ipairs { "my machine", "machine.yaml" } do
+        assert.error_matches(function() link.fragment { "train", path, "-s", other } end, "the page's script view")
+      end
+      assert.same({ "infer", "memory", "params", "rl", "search", "serve", "train" }, link.model_commands())
     end)
   end)
 

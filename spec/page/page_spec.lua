@@ -14,6 +14,16 @@ local function answer(question) return assert(core.yaml(ask(json.encode(question
 
 local function contains(text, part) assert.truthy(tostring(text):find(part, 1, true), tostring(text)) end
 
+-- A script that returns a model.
+local MODEL <const> = [[
+local tperf = require "tperf"
+local mlp = tperf.block("mlp", function(m, p)
+  return { p:column { name = "up", n_in = m.hidden, n_out = 4096 }, p:row { name = "down", n_in = 4096,
+    n_out = m.hidden } }
+end)
+return tperf.model { name = "own", layers = 4, hidden = 1024, seq = 512, vocab = 32000,
+  architecture = tperf.architecture { name = "own", layer = { mlp } } }]]
+
 -- A script whose pictures try to run code, to load something and to lead elsewhere.
 local PICTURES <const> = [=[
   local inside = [[<meta xmlns="http://www.w3.org/1999/xhtml" http-equiv="refresh" content="0;url=about:blank#gone"/>
@@ -39,7 +49,7 @@ describe("tperf in a browser", function()
     local link = program.shell("tperf page --print " .. words).out:match "#%S+"
     program.write(folder .. "/input.json", json.encode {
       questions = questions, config = config, link = link, system = machine:gsub("80 GB", "160 GB"),
-      pictures = PICTURES,
+      pictures = PICTURES, model = MODEL,
     })
     local result = program.shell(("node spec/page/visit.mjs %s %s %s/input.json %s/output.json %s"):format(
       program.quote(PAGE), program.quote(AXE), folder, folder, os.getenv "TPERF_PICTURES" or ""))
@@ -143,6 +153,9 @@ describe("tperf in a browser", function()
     assert.equal(1, seen.drawn)
     assert.equal("a.svg", seen.written)
     assert.equal(1280, seen.image)
+    local path = program.temporary ".lua"
+    program.write(path, MODEL)
+    assert.equal(program.shell("tperf params " .. path).out, seen.asked)
     contains(seen.refused, "os.execute is not available to scripts")
     contains(seen.syntax, "script.lua:1: unexpected symbol near '='")
     assert.equal("stopped\n", seen.stopped)

@@ -155,6 +155,11 @@ async function scripts() {
   await run(`require "tperf".schedule { schedule = "1f1b", devices = 2, microbatches = 2 }:save "b.svg"`);
   seen.image = await page.value("document.querySelector('.answer figure img').decode().then(() => "
     + "document.querySelector('.answer figure img').naturalWidth)");
+  await page.value(`{ const e = document.getElementById("script-command"); e.value = "params";
+    e.dispatchEvent(new Event("change", { bubbles: true })); }`);
+  seen.asked = await run(input.model);
+  await page.value(`{ const e = document.getElementById("script-command"); e.value = "";
+    e.dispatchEvent(new Event("change", { bubbles: true })); }`);
   seen.refused = await run("os.execute 'ls'");
   seen.syntax = await run("x = = 1");
   await page.until("location.hash.includes('file.script.lua')");

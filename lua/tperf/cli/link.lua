@@ -81,8 +81,35 @@ local function words_of(option, value)
   return number.text(value) .. (plain and "" or option.kind)
 end
 
+local SCRIPT <const> = "script.lua"
+
 -- The file name under which the page keeps a pasted file, by form field.
-local PASTED <const> = { model = "config.json", system = "system.yaml", script = "script.lua" }
+local PASTED <const> = { model = "config.json", system = "system.yaml", script = SCRIPT }
+
+-- The options of a command as one text, which the page splits at spaces; model: the one of its words that is left out.
+local function spelled(name, words, model)
+  local list, seen = {}, false
+  for i = 2, #words do
+    local word = words[i]
+    if word == model and not seen then
+      seen = true
+    elseif word == "" or word:find "%s" then
+      error(("the page's script view splits options at spaces, so it cannot have %s"):format(check.show(word)), 0)
+    elseif word:find "%.ya?ml$" or word:find "%.json$" or word:find "%.csv$" then
+      error(("the page's script view has one file, the model's, and not %s: `tperf %s` answers here")
+        :format(check.show(word), name), 0)
+    else
+      list[#list + 1] = word
+    end
+  end
+  return list[1] and table.concat(list, " ")
+end
+
+-- The script view asks a command about the model that a Lua file returns.
+local function about_script(name, words, model)
+  return { command = name, script = roots.last(model), arguments = spelled(name, words, model) },
+    { [SCRIPT] = text_of(model) }
+end
 
 -- The fields of a form, and the texts of the files that they name.
 local function fields_of(name, values, arguments)
@@ -104,10 +131,6 @@ local function fields_of(name, values, arguments)
     fields.script = roots.last(arguments[1])
     if arguments[2] then fields.arguments = table.concat(arguments, " ", 2) end
   elseif arguments[1] then
-    if arguments[1]:find "%.lua$" then
-      error(("the page's forms take no Lua file: `tperf %s %s` answers here, and `tperf page run SCRIPT` opens a "
-        .. "script that asks"):format(name, arguments[1]), 0)
-    end
     choose("model", arguments[1])
   end
   return fields, texts
@@ -126,6 +149,25 @@ local function spread_times(fields)
   end
 end
 
+--- The commands that take a model, and so what a Lua file returns.
+---@return string[]
+function link.model_commands()
+  local list = {}
+  for _, name in ipairs(commands.names()) do
+    local arguments = commands.find(name).arguments
+    if arguments == "MODEL" or arguments == "[MODEL]" then list[#list + 1] = name end
+  end
+  return list
+end
+
+local function asks_script(name, arguments)
+  if type(arguments[1]) ~= "string" or not arguments[1]:find "%.lua$" then return false end
+  for _, one in ipairs(link.model_commands()) do
+    if one == name then return true end
+  end
+  return false
+end
+
 --- "#plan?model=…": the view of a command with its question; nil and a message if it has none.
 ---@param words string[]  a command's name and arguments; empty: the page without a question
 ---@return string? fragment
@@ -133,21 +175,29 @@ end
 function link.fragment(words)
   local name = words[1]
   if not name then return "" end
-  if not VIEWS[name] then
+  local command = commands.find(name)
+  local values, arguments, view = nil, nil, VIEWS[name]
+  if command then values, arguments = options.parse(command, words, 2) end
+  local of_script = values and asks_script(name, arguments)
+  if not view and not of_script then
     return nil, ("the page has no view for '%s'%s; it has: %s"):format(name, check.suggest(name, link.commands()),
       table.concat(link.commands(), ", "))
   end
-  local values, arguments = options.parse(commands.find(name), words, 2)
   if not values then return nil, arguments end
   if name == "run" and not arguments[1] then return nil, "SCRIPT is missing" end
-  local fields, texts = fields_of(name, values, arguments)
-  if name == "infer" then compare_serving(fields) else spread_times(fields) end
+  local fields, texts
+  if of_script then
+    view, fields, texts = VIEWS.run, about_script(name, words, arguments[1])
+  else
+    fields, texts = fields_of(name, values, arguments)
+    if name == "infer" then compare_serving(fields) else spread_times(fields) end
+  end
   local parts = {}
   for _, field in ipairs(check.names(fields)) do parts[#parts + 1] = field .. "=" .. escaped(fields[field]) end
   for _, file in ipairs(check.names(texts)) do
     parts[#parts + 1] = "file." .. file .. "=" .. base64url(stored(texts[file]))
   end
-  return "#" .. VIEWS[name] .. (parts[1] and "?" .. table.concat(parts, "&") or "")
+  return "#" .. view .. (parts[1] and "?" .. table.concat(parts, "&") or "")
 end
 
 return link

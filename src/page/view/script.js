@@ -1,15 +1,18 @@
-// Script: an editor with the shipped scripts, run as `tperf run` does, in its sandbox.
+// Script: an editor with the shipped scripts, run as `tperf run` does, in its sandbox; or, of a script that returns a
+// model, a command that asks about it.
 "use strict";
 
 const MOST_PRINTED = 1 << 20; // characters: a page with more does not respond
 
 const script = {
   name: "script", title: "Script", heading: "A script in its sandbox",
-  fields: () => [
+  fields: lists => [
     { name: "script", label: "Script", kind: "select", options: Object.keys(engine.files() || {})
       .filter(name => name.startsWith("scripts/")).map(name => name.slice(8)), usual: "best_configuration.lua" },
+    { name: "command", label: "Command", kind: "select",
+      options: [["", "run"], ...lists.commands.map(name => [name, `${name} the model that it returns`])] },
     { name: "arguments", label: "Arguments", kind: "text", placeholder: "none",
-      hint: "--help tells what a script takes" },
+      hint: "--help tells what a script or a command takes; -s h100-sxm -g 64 -b 512" },
   ],
   file: "script.lua",
   manual: true, // runs only on request
@@ -43,7 +46,7 @@ const script = {
 
   async run() {
     if (this.job) this.job.stop();
-    const { area, result, go, stop } = this, chosen = this.form.values().script;
+    const { area, result, go, stop } = this, { script: chosen, command } = this.form.values();
     const name = this.form.texts["script.lua"] === undefined && engine.files()["scripts/" + chosen] !== undefined
       ? chosen : "script.lua";
     const printed = make("pre", { tabindex: "0", role: "region", "aria-label": "what the script prints" });
@@ -53,7 +56,8 @@ const script = {
     go.textContent = "Run again";
     const texts = { [name]: area.value };
     let room = MOST_PRINTED;
-    const job = this.job = engine.run(["run", "--out", "out", name, ...words], texts, (kind, text) => {
+    const line = command ? [command, name, ...words] : ["run", "--out", "out", name, ...words];
+    const job = this.job = engine.run(line, texts, (kind, text) => {
       if (room <= 0) return;
       room -= text.length;
       printed.append(kind === "err" ? make("span", { class: "err" }, text) : text);
