@@ -215,3 +215,43 @@ describe("a group with a sequence of its own", function()
       "'engine.prefix_caching' finds equal tokens")
   end)
 end)
+
+describe("speculation", function()
+  local EAGLE <const> = { method = "eagle", tokens = 2, acceptance = 0.5 }
+  local decoder <const> = { count = 8, key = "decoder", blocks = { plain } }
+
+  local function drafted(groups, engine)
+    return serve(model_of(groups), { batch = 4, engine = { speculation = engine, num_blocks = 4096 } })
+  end
+
+  -- Without prompts to encode, an encoder of nothing: it adds neither layers that draft nor weights of these.
+  it("drafts with the layers that decode, whatever encodes", function()
+    local nothing = tperf.block("nothing", function(_, p)
+      if p.mode ~= "train" then return {} end
+      return { p:column { name = "x", n_in = 8, n_out = 8 } }
+    end)
+    local plain_one = drafted({ decoder }, EAGLE)
+    local encoded = drafted({ { count = 8, key = "encoder", seq = 16, blocks = { nothing } }, decoder }, EAGLE)
+    assert.near(1, encoded.tpot.mean / plain_one.tpot.mean, 1e-9)
+    assert.near(1, encoded.memory.weights / plain_one.memory.weights, 1e-5)
+    assert.equal(table.concat(plain_one.warnings, "\n"), table.concat(encoded.warnings, "\n"))
+  end)
+
+  it("copies no encoder", function()
+    local function weights(engine)
+      return drafted({ { count = 8, key = "encoder", seq = 64, blocks = { plain } }, decoder }, engine).memory.weights
+    end
+    -- 2 bytes of each of a layer's weights, and of an eighth of the tables
+    local layer, tables = 4 * HIDDEN * HIDDEN + 2 * HIDDEN * MLP, 2 * 32000 * HIDDEN
+    local norm = HIDDEN
+    assert.near(2 * (8 * layer + tables + norm) / 8, weights(EAGLE) - weights(nil), 1)
+  end)
+
+  it("with one of layers that have other numbers of tokens is refused, unless its part is given", function()
+    local groups = { { count = 2, key = "bytes", blocks = { plain } },
+      { count = 6, key = "patches", rate = 1 / 4, blocks = { plain } } }
+    assert.error_matches(function() drafted(groups, EAGLE) end, "group 'patches' have 0.25 tokens for each")
+    assert.truthy(drafted(groups, { method = "eagle", tokens = 2, acceptance = 0.5, part = 0.1 }).tpot)
+    assert.truthy(drafted(groups, { method = "ngram", tokens = 2, acceptance = 0.5 }).tpot)
+  end)
+end)

@@ -60,7 +60,7 @@ function warnings.of(r, decode, prefill, steadiness)
     list[#list + 1] = text
   end
   if held and held.profile.spread then list = unfit.warnings(held.profile, held, decode.gpus) end
-  add(drafts.assumed(decode.o.engine.speculation, held and held.model.layers))
+  add(drafts.assumed(decode.o.engine.speculation, held and held.drafting_layers))
   for _, note in ipairs(held and warnings.of_model(held.model, decode.o) or {}) do add(note) end
   for _, note in ipairs(decode.warnings or {}) do add(note) end
   for _, note in ipairs(prefill and prefill.warnings or {}) do add(note) end

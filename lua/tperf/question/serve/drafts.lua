@@ -1,4 +1,6 @@
 --- Speculation: what drafts cost, as part of the model whose tokens they guess. docs/serving.md.
+local refusal = require "tperf.base.refusal"
+
 local drafts = {}
 
 -- A part of the model's layers, in time and memory: EAGLE's heads and MTP's modules have one layer (arXiv
@@ -6,9 +8,36 @@ local drafts = {}
 -- assumption, if `part` does not say.
 local DRAFT_MODEL <const> = 0.1
 
---- The part of the model's layers that drafts, in one pass.
+--- The layers that run when tokens are decoded: not those that encode something beside the prompt.
+---@param laid table  of tperf.describe.workload
+---@return integer
+function drafts.layers(laid)
+  local count = 0
+  for _, run in ipairs(laid.runs) do
+    local kind = laid.kinds[run[1]]
+    count = count + (kind.seq and not kind.rate and 0 or run[2])
+  end
+  return count
+end
+
+--- Refuses heads of one layer where layers differ in how many tokens they see.
+---@param what string  the question
 ---@param speculation table?  checked, of an engine's settings
----@param layers integer      of the model
+---@param kinds table[]  of layers
+function drafts.check(what, speculation, kinds)
+  if not speculation or speculation.method ~= "eagle" or speculation.part then return end
+  for _, kind in ipairs(kinds) do
+    if kind.rate then
+      refusal.raise("%s: 'engine.speculation': method \"eagle\" drafts with one of the model's layers, and those of "
+        .. "group '%s' have %g tokens for each of the model's: give 'part', what a pass takes of all layers", what,
+        kind.key, kind.rate)
+    end
+  end
+end
+
+--- The part of the layers that decode which drafts, in one pass.
+---@param speculation table?  checked, of an engine's settings
+---@param layers integer      of drafts.layers
 ---@return number
 function drafts.part(speculation, layers)
   if not speculation or speculation.method == "ngram" then return 0 end
@@ -22,21 +51,35 @@ function drafts.passes(speculation)
   return speculation and speculation.method ~= "ngram" and speculation.tokens or 0
 end
 
+-- The part of a model's parameters that decodes: an encoder is not drafted with.
+local function decoding_part(model)
+  if not model.architecture then return 1 end
+  local all = model:parameters()
+  local encoders = 0
+  for _, group in ipairs(all.groups) do
+    encoders = encoders + (group.seq and not group.rate and group.total or 0)
+  end
+  return 1 - encoders / all.total
+end
+
 --- The memory of a deployment with what drafts: its weights, and its keys and values of every token.
 ---@param held table  of tperf.question.serve.memory
+---@param speculation table?
+---@param layers integer  of drafts.layers
+---@param model table
 ---@return table
-function drafts.with(held, speculation, layers)
+function drafts.with(held, speculation, layers, model)
   local part = drafts.part(speculation, layers)
   if part == 0 then return held end
   local more = {}
   for name, value in pairs(held) do more[name] = value end
-  more.weights, more.token = held.weights * (1 + part), held.token * (1 + part)
+  more.weights, more.token = held.weights * (1 + part * decoding_part(model)), held.token * (1 + part)
   return more
 end
 
 --- What an answer assumes of drafts, as a sentence; nil without speculation.
 ---@param speculation table?
----@param layers integer?  nil: step times are given
+---@param layers integer?  of drafts.layers; nil: step times are given
 ---@return string?
 function drafts.assumed(speculation, layers)
   if not speculation then return nil end

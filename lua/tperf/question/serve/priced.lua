@@ -115,7 +115,9 @@ function priced.steps(p, o)
   engine.max_num_batched_tokens = math.min(engine.max_num_batched_tokens, 1 << 20)
   engine.scheduler, o.estimate = engine.scheduler or profile.engine.scheduler, profile.engine.estimate
   if engine.async_scheduling == nil then engine.async_scheduling = profile.engine.async_scheduling end
-  local held = drafts.with(memory.of(p, o), engine.speculation, p.model.layers)
+  local layers = drafts.layers(p.plan.layout)
+  drafts.check(WHAT, engine.speculation, p.plan.layout.kinds)
+  local held = drafts.with(memory.of(p, o), engine.speculation, layers, p.model)
   memory.settle(held, p, o)
   local t = tables.of(p, o, held.fast)
   local send, send_token = sends(p, o)
@@ -128,11 +130,12 @@ function priced.steps(p, o)
     whole_late = t.whole.late,
     compile = profile.engine.compile, even = even,
     step = o.host.step, request = o.host.request, token = o.host.token + wide_token(p, o),
-    drafts = drafts.passes(engine.speculation), draft_part = drafts.part(engine.speculation, p.model.layers),
+    drafts = drafts.passes(engine.speculation), draft_part = drafts.part(engine.speculation, layers),
     separate = scheduler.separate, stages = o.pp, send = send, send_token = send_token,
     launch = profile.host * t.more.launches, eager_prefills = not graphs }
-  return t, { token = held.token, memory = held, system = p.system, model = p.model, rules = p.rules,
-    weights = p.weights and "stored" or o.weight_dtype, profile = profile, placed = p.placed, strategy = p.strategy }
+  return t, { token = held.token, memory = held, drafting_layers = layers, system = p.system, model = p.model,
+    rules = p.rules, weights = p.weights and "stored" or o.weight_dtype, profile = profile, placed = p.placed,
+    strategy = p.strategy }
 end
 
 return priced
