@@ -85,6 +85,7 @@
 ---@field state_dtype? "fp32"|"bf16"|"fp16" dtype of recurrent layers' states (default: the model's or engine's)
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" dtype of products with weights (default: likewise)
 ---@field attention? "flash"|"unfused" flash (default) or unfused
+---@field logits? "last"|"all" Of which tokens of a prompt: last (default) or all. all: for the probabilities of a prompt's own tokens (vLLM's prompt_logprobs, scoring), without their softmax.
 ---@field reserve? number part of the memory to keep free (default 0.1)
 
 ---@class tperf.job.request
@@ -1272,6 +1273,7 @@
 ---@field state_dtype? "fp32"|"bf16"|"fp16" dtype of recurrent layers' states (default: the model's or engine's)
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" dtype of products with weights (default: likewise)
 ---@field attention? "flash"|"unfused" flash (default) or unfused
+---@field logits? "last"|"all" Of which tokens of a prompt: last (default) or all. all: for the probabilities of a prompt's own tokens (vLLM's prompt_logprobs, scoring), without their softmax.
 ---@field reserve? number part of the memory to keep free (default 0.1)
 
 ---@class tperf.search_serving.request
@@ -1452,6 +1454,7 @@
 ---@field weight_dtype? any weight_dtype: of weights, kv_dtype: of cached keys and values ("bf16")
 ---@field kv_dtype? any weight_dtype: of weights, kv_dtype: of cached keys and values ("bf16")
 ---@field state_dtype? any of the states that recurrent layers keep between tokens ("fp32")
+---@field logits? any "all": of all tokens of a prompt (nil: of the last one)
 
 ---@class tperf.sweep.request
 ---@field run? any tperf.search (default), tperf.train, any other question, or a custom function(arguments) that returns a table, a number, or nil; it gets a copy of its point's arguments

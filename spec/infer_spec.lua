@@ -407,3 +407,53 @@ describe("a batch that is always full", function()
   end)
 end)
 
+
+describe("the logits of all of a prompt's tokens", function()
+  local function head(o)
+    local q = { model = "llama-3.1-8b", system = "h100-sxm", prompt = 2048, generate = 2, ops = true }
+    for name, value in pairs(o or {}) do q[name] = value end
+    local r, list = tperf.infer(q), {}
+    for _, row in ipairs(r.ops) do
+      if row.block == "head" then list[row.phase .. " " .. row.name] = row end
+    end
+    return r, list
+  end
+
+  -- m n k multiplications and m n (k - 1) additions
+  it("are a product of that many rows, once the prompt is read, and need its buffer", function()
+    for _, tp in ipairs { 1, 2 } do
+      local usual, one = head { tp = tp }
+      local all, each = head { tp = tp, logits = "all" }
+      assert.equal((2 * 4096 - 1) * 128256 / tp, one["prefill head"].flops)
+      assert.equal((2 * 4096 - 1) * 128256 / tp * 2048, each["prefill head"].flops)
+      assert.equal(one["decode head"].time, each["decode head"].time)
+      assert.near(each["prefill head"].time + (tp > 1 and each["prefill logits"].time or 0)
+        - one["prefill head"].time - (tp > 1 and one["prefill logits"].time or 0), all.ttft - usual.ttft, 1e-9)
+      -- the product reads the stream and writes the logits, in 16 bits
+      assert.truthy(all.memory.buffers >= 2 * 2048 * (4096 + 128256 / tp))
+      assert.equal(usual.tpot, all.tpot)
+    end
+  end)
+
+  it("are remembered apart from those of the last token", function()
+    local before = head().ttft
+    head { logits = "all" }
+    assert.equal(before, head().ttft)
+  end)
+
+  it("are searched for, too", function()
+    local function best(logits)
+      return tperf.search_inference { model = "llama-3.1-8b", system = "h100-sxm", gpus = 1, prompt = 2048,
+        generate = 16, batch = 1, logits = logits }[1].ttft
+    end
+    assert.truthy(best "all" > best "last")
+    assert.equal(best "all", (head { generate = 16, logits = "all" }).ttft)
+  end)
+
+  it("are refused where no output table makes them", function()
+    local own = tperf.block("own", function(m, p) return { p:norm { name = "n", width = m.hidden } } end)
+    local model = tperf.model "llama-3.1-8b":with { architecture = tperf.architecture { name = "ends", layer = { own },
+      last = { own } } }
+    assert.error_matches(function() head { model = model, logits = "all" } end, "'last' of architecture 'ends'")
+  end)
+end)

@@ -31,6 +31,7 @@ def infer(
     etp=None,
     gpu_hour=None,
     kv_dtype=None,
+    logits=None,
     moe_dispatcher=None,
     placement=None,
     pp=None,
@@ -67,6 +68,8 @@ def infer(
     etp: GPUs that cut each expert
     gpu_hour: dollars per GPU-hour (the system's)
     kv_dtype: dtype of the KV cache (default bf16)
+    logits: of which tokens of a prompt: last (default) or all. all: for the probabilities of a prompt's own
+        tokens (vLLM's prompt_logprobs, scoring), without their softmax.
     moe_dispatcher: how tokens reach their experts
     placement: stack: in the engine's order of ranks (default); best: the fastest. Rules without
         `ranks_in_order` try every placement.

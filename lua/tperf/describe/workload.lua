@@ -100,7 +100,7 @@ local VARIANT = { "recompute", "recompute_modules", "recompute_keep", "offload_m
   "eager", "norms",
   "padded_vocabulary", "grouped_kernels", "scatter_messages", "megatron_softmax", "overlap_shared_experts",
   "fused_pointwise", "cuda_graphs", "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype",
-  "matrix_dtype", "routing", "expert_calls", "sampling", "delta", "eager_ops", "state_dtype", "part" }
+  "matrix_dtype", "routing", "expert_calls", "sampling", "delta", "eager_ops", "state_dtype", "logits", "part" }
 
 local words = setmetatable({}, { __mode = "k" }) -- variant -> strategy -> its part of a key
 

@@ -113,6 +113,11 @@ local LAYOUT <const> = {
     doc = "dtype of products with weights (default: likewise)" },
   { name = "attention", of = INFER, group = "numerics",
     check = check.choice { { "flash", "unfused" }, default = "flash" }, doc = "flash (default) or unfused" },
+  { name = "logits", of = INFER, group = "numerics",
+    check = check.choice { { "last", "all" }, default = "last" },
+    doc = "of which tokens of a prompt: last (default) or all",
+    more = "all: for the probabilities of a prompt's own tokens (vLLM's prompt_logprobs, scoring), without their "
+      .. "softmax." },
   { name = "reserve", of = INFER, group = "numerics", check = check.number { min = 0, max = 0.99, default = 0.1 },
     doc = "part of the memory to keep free (default 0.1)", option = { value = "PART" } },
 }

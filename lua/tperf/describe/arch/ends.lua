@@ -82,7 +82,8 @@ end
 --- The product with the output table and, in training, the loss. shared: another op of this GPU holds the table.
 function ends.logits(m, p, shared)
   local width = m.embedding_width or m.hidden
-  local rows = p.mode ~= "train" and p.micro_batch or nil -- only the last token of a prompt needs logits
+  local last = p.mode ~= "train" and p.micro_batch or nil -- only the last token of a prompt needs logits
+  local rows = p.logits ~= "all" and last or nil -- or all of them, to score the prompt
   local own_bias = m.tied_embeddings and m.biases.head and not shared -- the input table has no bias to share
   local head = p:head {
     name = "head", n_in = width, n_out = m.vocab, bias = m.biases.head and not own_bias, tied = m.tied_embeddings,
@@ -100,10 +101,10 @@ function ends.logits(m, p, shared)
     ops[#ops + 1] = as_in(p:cross_entropy { name = "loss", vocab = m.vocab }, p.loss)
   elseif p.features and p[p.features] > 1 then -- every GPU samples from all logits
     ops[#ops + 1] = op.collective {
-      name = "logits", kind = "all_gather", axis = p.features, bytes = BYTES * rows * m.vocab,
+      name = "logits", kind = "all_gather", axis = p.features, bytes = BYTES * (rows or p:inner_tokens()) * m.vocab,
     }
   end
-  if p.sampling then parts.append(ops, sampling.ops(m, p, rows)) end
+  if p.sampling then parts.append(ops, sampling.ops(m, p, last)) end
   return ops
 end
 

@@ -191,7 +191,7 @@ end
 -- Fields of a share that may be nil, besides axes and options of other strategies and what the strategy itself has.
 local SHARE <const> = {}
 for name in ([[micro_batch seq tokens rules group attention recompute sequence_parallel mode context dtype matrix_dtype
-  weight_dtype kv_dtype state_dtype block stream class input tuning referring part panels recompute_modules
+  weight_dtype kv_dtype state_dtype logits block stream class input tuning referring part panels recompute_modules
   recompute_keep offload_modules offload cuda_graphs loss fused_activation fused_pointwise padded_vocabulary
   grouped_kernels eager norms scatter_messages routing expert_calls megatron_softmax overlap_shared_experts
   sampling delta eager_ops fused_dtype kept_element

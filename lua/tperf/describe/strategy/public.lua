@@ -199,6 +199,7 @@ function public.list(value) return show_all(several(value)) end
 ---   dtype              of activations ("bf16"); matrix_dtype: of products with weights (dtype)
 ---   weight_dtype, kv_dtype   weight_dtype: of weights, kv_dtype: of cached keys and values ("bf16")
 ---   state_dtype        of the states that recurrent layers keep between tokens ("fp32")
+---   logits             "all": of all tokens of a prompt (nil: of the last one)
 function public.share(s, model, micro_batch, sizes, rules, options)
   s = strategy.of(s)
   local function need(value, name, expected) argument.table(WHAT, name, value, expected) end

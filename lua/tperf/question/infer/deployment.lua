@@ -135,6 +135,7 @@ function serving.variant(s, o, mode, seq, context)
     context = context, weight_dtype = op_dtype[o.weight_dtype] or o.weight_dtype,
     kv_dtype = op_dtype[o.kv_dtype] or o.kv_dtype, matrix_dtype = o.other_dtype, sampling = o.sampler,
     delta = o.delta, eager_ops = o.eager_ops, state_dtype = o.state_dtype,
+    logits = mode == "prefill" and o.logits == "all" and "all" or nil,
   }
   for _, name in ipairs(s.option_names) do variant[name] = o[name] end
   return variant
@@ -198,7 +199,7 @@ local POSITIONS <const> = {} -- 1, 2 … as many as values decide a shape
 local function shape_of(p, c, own, micro_batch)
   local o, s = p.o, p.strategy
   local deciding = { c.pp, micro_batch, c.prefill_batch, o.prompt, o.generate, o.weight_dtype, o.kv_dtype,
-    o.compute_dtype, o.state_dtype or false, o.sequence_parallel }
+    o.compute_dtype, o.state_dtype or false, o.sequence_parallel, o.logits or false }
   local fixed, n = #deciding, #own
   table.move(own, 1, n, fixed + 1, deciding)
   for i, name in ipairs(s.option_names) do deciding[fixed + n + i] = o[name] or false end

@@ -29,6 +29,12 @@ local function check_model(what, m, o, set)
   if o.state_dtype and not (groups.recur(m) or m.architecture) then
     refusal.raise("%s: 'state_dtype' is of recurrent layers, and model '%s' has none", what, m.name)
   end
+  local own = rawget(m, "architecture")
+  if o.logits == "all" and (not m.vocab or m.classes or bare or own and own.last) then
+    refusal.raise("%s: 'logits' = \"all\" is of the usual output table, and %s", what, own and own.last
+      and ("the blocks of 'last' of architecture '%s' say themselves which tokens have logits"):format(own.name)
+      or ("model '%s' has none"):format(m.name))
+  end
   if m.context and o.prompt + (passes and 0 or o.generate) > m.context then
     refusal.raise("%s: 'prompt' + 'generate' (%d + %d) must be at most the model's context of %d tokens", what,
       o.prompt, o.generate, m.context)
