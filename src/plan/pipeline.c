@@ -52,8 +52,8 @@ static void add_layers(tperf_stage *stage, const tperf_picked *picked,
 }
 
 static bool same_layers(const tperf_stage *a, const tperf_stage *b) {
-    return memcmp(a->layers, b->layers, sizeof a->layers) == 0 && a->leading == b->leading &&
-           a->first == b->first && a->last == b->last;
+    return a->leading == b->leading && a->first == b->first && a->last == b->last &&
+           memcmp(a->layers, b->layers, sizeof a->layers) == 0;
 }
 
 // Extends the last run of devices with the same contents, or starts a new one.
@@ -65,17 +65,17 @@ static void add_device(tperf_pipeline *pipeline, const tperf_stage *stage) {
         pipeline->devices[pipeline->n_devices++] = *stage;
 }
 
-// others: the mirrors of the known stages; mirror: of this one.
+// others: the mirrors of the known stages, NULL if none has any; mirror: of this one.
 static void add_stage(tperf_pipeline *pipeline, const tperf_stage *stage, tperf_stage *others,
                       const tperf_stage *mirror) {
     for (size_t i = 0; i < pipeline->n_stages; i++) {
         tperf_stage *known = &pipeline->stages[i];
-        if (!same_layers(known, stage) || !same_layers(&others[i], mirror)) continue;
+        if (!same_layers(known, stage) || (others && !same_layers(&others[i], mirror))) continue;
         known->repeats++;
         if (stage->in_flight > known->in_flight) known->in_flight = stage->in_flight;
         return;
     }
-    others[pipeline->n_stages] = *mirror;
+    if (others) others[pipeline->n_stages] = *mirror;
     pipeline->stages[pipeline->n_stages++] = *stage;
 }
 
@@ -187,21 +187,22 @@ tperf_status tperf_pipeline_split(tperf_pipeline *pipeline, const tperf_heap *he
     int64_t chunks = pp * pipeline->virtual_stages;
     TPERF_TRY(check_chunks(pipeline, layers, model->has_ends, error));
     pipeline->n_stages = pipeline->n_devices = 0;
-    pipeline->stages = tperf_heap_zeroed(heap, (size_t)pp, sizeof *pipeline->stages);
-    pipeline->devices = tperf_heap_zeroed(heap, (size_t)pp, sizeof *pipeline->devices);
+    bool mirrored = pipeline->weight_copies > 1;
+    pipeline->stages = tperf_heap_new(heap, (size_t)pp, sizeof *pipeline->stages);
+    pipeline->devices = tperf_heap_new(heap, (size_t)pp, sizeof *pipeline->devices);
     int64_t *start = tperf_heap_zeroed(heap, (size_t)chunks + 1, sizeof *start);
-    tperf_stage *others = tperf_heap_zeroed(heap, (size_t)pp, sizeof *others);
-    bool room = pipeline->stages && pipeline->devices && start && others;
+    tperf_stage *others = mirrored ? tperf_heap_new(heap, (size_t)pp, sizeof *others) : NULL;
+    bool room = pipeline->stages && pipeline->devices && start && (others || !mirrored);
     for (int64_t c = 0; room && c < chunks; c++)
         start[c + 1] = start[c] + layers_of_chunk(pipeline, layers, chunks, c);
     for (int64_t device = 0; room && device < pp; device++) {
-        tperf_stage stage = stage_of(pipeline, model, start, device), mirror = {0};
+        tperf_stage stage = stage_of(pipeline, model, start, device), mirror;
         stage.in_flight = in_flight[device];
-        if (pipeline->weight_copies > 1) mirror = stage_of(pipeline, model, start, pp - 1 - device);
+        if (mirrored) mirror = stage_of(pipeline, model, start, pp - 1 - device);
         add_stage(pipeline, &stage, others, &mirror);
         add_device(pipeline, &stage);
     }
-    if (room && pipeline->weight_copies > 1) link_mirrors(pipeline, others);
+    if (room && mirrored) link_mirrors(pipeline, others);
     tperf_heap_free(start);
     tperf_heap_free(others);
     return room ? TPERF_OK

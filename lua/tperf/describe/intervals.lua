@@ -15,25 +15,12 @@ local function has_all(fields, wanted)
   return true
 end
 
-local by_figure = {}
+local NONE <const> = {}
 
 --- The classes of a figure in kernels/intervals.yaml.
 ---@param figure string    such as "time", "memory", "tpot"
 ---@return table[] classes  { where, low, high, runs, sources } each; not to be changed
-function intervals.known(figure)
-  local list = by_figure[figure]
-  if list then return list end
-  list = {}
-  for line in (kernels.of "intervals".classes[figure] or ""):gmatch "[^\n]+" do
-    local low, high, runs, sources, conditions = line:match "^(%S+) (%S+) (%S+) (%S+) (.*)$"
-    local where = {}
-    for name, value in conditions:gmatch "([^ =]+)=([^ =]+)" do where[name] = value end
-    list[#list + 1] = { where = where, low = tonumber(low), high = tonumber(high), runs = math.tointeger(runs),
-      sources = math.tointeger(sources) }
-  end
-  by_figure[figure] = list
-  return list
-end
+function intervals.known(figure) return kernels.of "intervals".classes[figure] or NONE end
 
 local function narrows(one, other) return one ~= other and has_all(one.where, other.where) end
 

@@ -49,27 +49,46 @@ local function loss()
   return passes { kept = bytes(), held = bytes(), whole = check.boolean { default = true } }
 end
 
--- Whether a line is a class of runs: two quantiles of measured / predicted, the number of runs and of their sources,
--- and conditions, which are features with their values.
-local function is_class(line)
-  local low, high, conditions = line:match "^([%d.]+) ([%d.]+) %d+ %d+ (.+)$"
-  low, high = tonumber(low), tonumber(high)
-  if not (low and high and 0 < low and low <= high) then return false end
-  return conditions:gsub("[%w_-]+=[%w_-]+", ""):find "^ *$" ~= nil
+-- Conditions, features with their values, as a table; nil: they are none. known: those of earlier lines, many of which
+-- have the same.
+local function conditions_of(text, known)
+  local where = known[text]
+  if where then return where end
+  where = {}
+  local length = 0 -- of all of them
+  for name, value in text:gmatch "([%w_-]+)=([%w_-]+)" do
+    where[name], length = value, length + #name + #value + 2
+  end
+  known[text] = where
+  return length == #text + 1 and where or nil -- with a space between each two
 end
 
--- Classes of runs by figure, in lines of text: every question reads the file, and few of its classes.
+-- A class of runs as a line has it: two quantiles of measured / predicted, the number of runs and of their sources, and
+-- conditions; nil: it has none.
+local function class_of(line, known)
+  local low, high, runs, sources, text = line:match "^([%d.]+) ([%d.]+) (%d+) (%d+) (.+)$"
+  low, high = tonumber(low), tonumber(high)
+  local where = low and high and 0 < low and low <= high and conditions_of(text, known)
+  return where and { where = where, low = low, high = high, runs = math.tointeger(runs),
+    sources = math.tointeger(sources) } or nil
+end
+
+-- Classes of runs by figure, which are lines of text: so every question may read them.
 local function classes(value, path)
   if type(value) ~= "table" then return nil, ("'%s' must be classes by figure"):format(path), path end
+  local all, known = {}, {}
   for figure, text in pairs(value) do
+    all[figure] = {}
     for line in (type(text) == "string" and text or "?"):gmatch "[^\n]+" do
-      if type(figure) ~= "string" or not is_class(line) then
+      local class = type(figure) == "string" and class_of(line, known)
+      if not class then
         return nil, ("'%s.%s' must be lines such as \"0.8 1.5 100 9 model=dense scale=node\": the ends, runs, sources "
           .. "and conditions of a class; got \"%s\""):format(path, figure, line), path
       end
+      table.insert(all[figure], class)
     end
   end
-  return value
+  return all
 end
 
 -- A schema is made when its file is first read.

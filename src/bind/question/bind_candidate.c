@@ -68,7 +68,8 @@ static priced *priced_of(lua_State *L) {
     lua_getiuservalue(L, 1, TPERF_CANDIDATE_WORKLOAD);
     if (lua_getiuservalue(L, -1, 1) != LUA_TUSERDATA) {
         lua_pop(L, 1);
-        memset(lua_newuserdatauv(L, 2 * sizeof(priced), 0), 0, 2 * sizeof(priced));
+        priced *made = lua_newuserdatauv(L, 2 * sizeof(priced), 0);
+        made[0].known = made[1].known = false; // the rest is set before it is read, and is large
         lua_pushvalue(L, -1);
         lua_setiuservalue(L, -3, 1);
     }

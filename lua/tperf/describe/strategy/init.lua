@@ -226,23 +226,37 @@ local function as_run(norm)
   end
 end
 
--- A share finds the cuts as methods, each made by `make` from its name. strict: fields that no share has are refused.
-local function metatable_of(s, make, strict)
+local function refuse_cut(s, share, key)
+  refusal.raise("strategy '%s' does not cover block '%s': it has no cut '%s'", s.name, share.block or "?", key)
+end
+
+-- A script's share finds the cuts as checked methods. Fields that no share has are refused.
+local function metatable_of(s)
   local methods = {}
   return {
     __index = function(share, key)
       local method = methods[key]
       if method then return method end
       local value = s[key]
-      if strict and value == nil and not is_cut[key] then check_known(s, key) end
+      if value == nil and not is_cut[key] then check_known(s, key) end
       if not is_cut[key] then return type(value) == "table" and frozen.show(value, s) or value end
-      if value == nil then
-        refusal.raise("strategy '%s' does not cover block '%s': it has no cut '%s'", s.name, share.block or "?", key)
-      end
-      methods[key] = key == "norm" and as_run(make(key)) or make(key)
+      if value == nil then refuse_cut(s, share, key) end
+      method = checked.cut(s, key)
+      methods[key] = key == "norm" and as_run(method) or method
       return methods[key]
     end,
   }
+end
+
+-- The share of the library's own blocks, without checks. Most fields that it is asked for are those that it lacks, and
+-- these take no call.
+local function own_metatable_of(s)
+  local index = {}
+  for _, key in ipairs(cuts) do
+    index[key] = s[key] or function(share) refuse_cut(s, share, key) end
+  end
+  index.norm = s.norm and as_run(s.norm) or index.norm
+  return { __index = setmetatable(index, { __index = s }) }
 end
 
 local function prepare(given)
@@ -264,8 +278,7 @@ local function prepare(given)
   s.options = options_of(s, index, type(given) == "table" and rawget(given, "options") ~= nil)
   s.option_names = check.names(s.options)
   checked.install(s)
-  s.share_metatable = metatable_of(s, function(key) return checked.cut(s, key) end, true)
-  s.own_metatable = metatable_of(s, function(key) return s[key] end) -- for the library's own blocks, without checks
+  s.share_metatable, s.own_metatable = metatable_of(s), own_metatable_of(s)
   return s
 end
 
