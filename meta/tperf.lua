@@ -2013,6 +2013,7 @@ function tperf_Report:save(path) end
 ---@field proven? boolean likewise: none that was not simulated could be among the best; false only if interrupted
 ---@field unproven? string if not proven: how many of those that bounds leave were simulated
 ---@field seconds number duration of the search
+---@field alike? integer configurations, from the first on, whose interval of the time (of the memory, if that is minimized) overlaps the first one's: their order is not certain. See tperf.differ
 ---@field reason? string why nothing was found
 ---@field left_out? string[] strategies that cannot cut the model, and layouts that its blocks refuse, with their reasons
 ---@field model tperf.model
@@ -2509,6 +2510,17 @@ function tperf.collective(given) end
 ---@param given tperf.cost.request
 ---@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J), co2 (kg) }: dollars, energy and CO2 only if price, power and carbon are known; empty for a row with a `reason` in place of a configuration, so that its fields are gaps. GPUs that the placement leaves idle and spare GPUs are paid for, but draw no power. With failures also goodput (a part of the time); failures; mtbf (of the cluster); checkpoint { bytes, write, block, load, interval, young, daly, best, count }; lost { checkpoints, rework, restarts, waiting } in seconds; straggling. low, high: the same records at the ends of the interval that holds 90 % of runs
 function tperf.cost(c, given) end
+
+---Whether two answers, such as layouts of one search or runs on two systems, differ in a figure by more than their
+---intervals, each of which holds nine tenths of comparable runs: true if none of the values that one may have is one
+---that the other may have. That is careful: errors that both share, as layouts of one model on one system do, cancel
+---when they are compared, so that their order is better known than either time (docs/limits.md).
+---@param a table an answer with `intervals`, or a row of a sweep with them
+---@param b table
+---@param figure string? a field of `intervals`: "time", "memory", "tpot", "ttft" … (default: the time of a step, or of a token)
+---@return boolean? differ  nil: one of them has no interval of it
+---@return string? reason  why it is not known
+function tperf.differ(a, b, figure) end
 
 ---The smallest number of GPUs on which a model fits, and the fastest configuration on it. Within a fast domain every
 ---number is tried, beyond it whole domains.

@@ -14,6 +14,7 @@ local FIELDS = {
   check = { "tperf.report.near" },
   collective = { "tperf.question.collective", "time" },
   cost = { "tperf.question.cost" },
+  differ = { "tperf.question.differ", "answers" },
   fewest = { "tperf.question.fewest", "run" },
   grid = { "tperf.question.sweep", "grid" },
   halton = { "tperf.question.sweep.sample", "halton" },

@@ -3,6 +3,7 @@ local frozen = require "tperf.base.object.frozen"
 local lazy = require "tperf.base.lazy"
 local core = require "tperf.core".search
 local choice = require "tperf.question.choice"
+local differ = lazy.module "tperf.question.differ"
 local described = require "tperf.question.search.described"
 local prepare = require "tperf.question.search.prepare"
 local minimize = require "tperf.question.search.minimize"
@@ -29,6 +30,8 @@ local search = {}
 ---@field proven? boolean likewise: none that was not simulated could be among the best; false only if interrupted
 ---@field unproven? string if not proven: how many of those that bounds leave were simulated
 ---@field seconds number duration of the search
+---@field alike? integer configurations, from the first on, whose interval of the time (of the memory, if that is
+---  minimized) overlaps the first one's: their order is not certain. See tperf.differ
 ---@field reason? string why nothing was found
 ---@field left_out? string[] strategies that cannot cut the model, and layouts that its blocks refuse, with their
 ---  reasons
@@ -107,6 +110,7 @@ local function answer(p, o, index, found, complete, ranking)
   else
     described.all(result, p, o, question, found)
   end
+  result.alike = result[1] and result[1].intervals and differ.alike(result, o.minimize) or nil
   if found.candidates == 0 and not complete then
     result.reason = "interrupted before the first candidate"
   elseif found.candidates == 0 then
