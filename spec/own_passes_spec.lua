@@ -1,6 +1,9 @@
 -- Passes of a schedule's own kinds, on the device and on resources beside it: against sums by hand, and against times
 -- that a loop over all passes finds, which shares nothing with the core's simulator.
 local cases = require "cases"
+local core = require "tperf.core"
+local json = require "tperf.output.json"
+local program = require "program"
 local tperf = require "tperf"
 
 local defined = 0
@@ -182,7 +185,81 @@ describe("passes of a schedule's own kinds", function()
     assert.truthy(svg:find("device 1, host &amp; co: adam&lt;, 6 to 10", 1, true))
     assert.truthy(trace:find('"dur":4000000,"name":"adam<","cat":"own"', 1, true), trace)
     assert.truthy(text:find "adam<%*+| host & co\n", text)
-    assert.truthy(t:html():find("1 passes of the schedule's own kinds", 1, true))
+  end)
+
+  -- 70 resources on each of two devices; those of one device must not take the threads of the next one.
+  it("have a thread of a trace for each resource", function()
+    local t = simulate(function(s)
+      gpipe(s)
+      for d = 1, 2 do
+        for i = 1, 70 do
+          s:own { device = d, kind = "copy", resource = ("link %d"):format(i), time = 1 }
+        end
+      end
+    end, { devices = 2, stages = 1 })
+    local names, count = {}, 0
+    for thread, name in t:trace():gmatch '"tid":(%d+),"name":"thread_name","args":{"name":"(device %d+, link %d+)"' do
+      assert.is_nil(names[thread])
+      names[thread], count = name, count + 1
+    end
+    assert.equal(140, count)
+  end)
+
+  local node = program.shell("command -v node").code == 0
+
+  -- The page's own script draws into elements that only remember what they are given, 1,000 pixels wide.
+  local DOM <const> = [[
+const element = name => ({ name, attributes: {}, children: [], dataset: {}, style: {},
+  classList: { add() {}, remove() {} }, setAttribute(key, value) { this.attributes[key] = value; },
+  appendChild(child) { this.children.push(child); }, replaceChildren() { this.children = []; },
+  querySelectorAll: () => [], addEventListener() {}, parentNode: { clientWidth: 1000, style: {} } });
+const elements = { data: Object.assign(element("script"), { textContent: DATA }) };
+const root = { isConnected: true,
+  querySelector: id => elements[id.slice(1)] || (elements[id.slice(1)] = element(id.slice(1))) };
+globalThis.document = { createElementNS: (_, name) => element(name) };
+globalThis.addEventListener = () => {};
+SCRIPT
+showTimelines(root);
+const all = e => [e, ...e.children.flatMap(all)];
+console.log(JSON.stringify(all(elements.chart1).filter(e => e.attributes.class === "held own").map(e =>
+  [e.attributes["data-say"], e.attributes.x, e.attributes.width, e.attributes.y])));
+]]
+
+  local check = node and it or pending
+  it("cannot end a page's data", function()
+    local html = simulate(function(s)
+      gpipe(s)
+      s:own { device = 1, kind = "x", resource = "</script><script>alert(1)//", time = 4 }
+    end):html()
+    assert.is_nil(html:find("<script>alert", 1, true))
+    local data = html:match '<script type="application/json" id="data">(.-)</script>'
+    assert.equal("</script><script>alert(1)//", assert(core.yaml(data, "data"))[1].own[1][1].name)
+  end)
+
+  check("are drawn to scale in pages", function()
+    local t = simulate(function(s)
+      gpipe(s)
+      s:own { device = 1, kind = "adam<", resource = "host & co", time = 4, after = s:last(1) }
+      s:own { device = 1, kind = "send", resource = "nic", time = 2 }
+    end)
+    local html = t:html()
+    local data = html:match '<script type="application/json" id="data">(.-)</script>'
+    local code = DOM:gsub("DATA", function() return json.quote(data) end)
+      :gsub("SCRIPT", function() return (html:match "<script>\n(.-)showTimelines%(document%)") end)
+    local path = program.temporary ".mjs"
+    program.write(path, code)
+    local result = program.shell("timeout 60 node " .. path)
+    assert.same({ "", 0 }, { result.err, result.code })
+    local drawn_passes = assert(core.yaml(result.out, "result"))
+    assert.equal(2, #drawn_passes)
+    local adam, send = table.unpack(drawn_passes)
+    if adam[1]:find "send" then adam, send = send, adam end
+    assert.truthy(adam[1]:find("device 1, host & co: adam<\n6 to 10, takes 4", 1, true), adam[1])
+    assert.truthy(send[1]:find("device 1, nic: send\n0 to 2, takes 2", 1, true), send[1])
+    local scale = adam[3] / 4 -- pixels of a unit of time
+    assert.near(2 * scale, send[3], 1e-9)
+    assert.near(6 * scale, adam[2] - send[2], 1e-9)
+    assert.is_true(adam[4] ~= send[4])
   end)
 
   it("lengthen a model's iteration", function()

@@ -9,7 +9,7 @@ local page = require "tperf.timeline.picture.page_style"
 page.script = hover.script .. [==[
 const showTimelines = root => {
 const part = id => root.querySelector("#" + id);
-const NS = "http://www.w3.org/2000/svg", LEFT = 76, GAP = 4, HELD = 26, STEP = 7, THIN = 11;
+const NS = "http://www.w3.org/2000/svg", LEFT = 76, GAP = 4, HELD = 26, STEP = 7, THIN = 11, OWN = 14;
 const LETTER = ["F", "B", "D", "W"], NAME = ["forward", "backward", "input backward", "weight backward"];
 const data = JSON.parse(part("data").textContent);
 const RIGHT = Math.max(...data.map(t => t.right));
@@ -18,7 +18,11 @@ let from = 0, to = whole, selected = null;
 const tip = part("tip"), say = part("status");
 const charts = data.map((t, i) =>
   ({ t, svg: part("chart" + (i + 1)), row: t.devices > 16 ? 18 : 30 }));
-for (const c of charts) c.band = c.row + GAP + (c.t.tasks ? c.t.tasks.rows.length * THIN : 0);
+for (const c of charts) {
+  c.band = c.row + GAP + (c.t.tasks ? c.t.tasks.rows.length * THIN : 0);
+  c.own = c.band - GAP + 1; // where the rows of a schedule's own passes begin
+  c.band += Math.max(0, ...c.t.own.map(lanes => lanes.length)) * OWN;
+}
 
 const make = (parent, name, attributes, text) => {
   const e = document.createElementNS(NS, name);
@@ -89,6 +93,23 @@ function drawTasks(c, g, d, x) {
 const describeTask = (c, e) => `${c.t.tasks.texts[e.dataset.text]}\n${show(Number(e.dataset.from))} to ` +
   `${show(Number(e.dataset.to))}${c.t.unit}`;
 
+// A row for each resource that the schedule's own passes run on.
+function drawOwn(c, g, d, x) {
+  (c.t.own[d] || []).forEach((lane, r) => {
+    const y = c.top + d * c.band + c.own + r * OWN, p = lane.passes;
+    make(g, "text", { class: "right soft small", x: LEFT - 8, y: y + 10 }, lane.name);
+    for (let i = 0; i < p.length; i += 3) {
+      if (p[i + 1] < from || p[i] >= to) continue;
+      const left = x(Math.max(p[i], from)), right = x(Math.min(p[i + 1], to));
+      make(g, "rect", { class: "held own", "data-say": `device ${d + 1}, ${lane.name}: ${p[i + 2]}\n${show(p[i])} to ` +
+        `${show(p[i + 1])}, takes ${show(p[i + 1] - p[i])}${c.t.unit}`, x: left, y, width: Math.max(right - left, 1),
+        height: OWN - 2 });
+      if (right - left >= p[i + 2].length * 6 + 3)
+        make(g, "text", { class: "mid small", x: (left + right) / 2, y: y + 10 }, p[i + 2]);
+    }
+  });
+}
+
 // Outlines the selected pass, and its micro-batch wherever it goes.
 function mark(c) {
   for (const e of c.svg.querySelectorAll(".same")) e.classList.remove("same", "here");
@@ -138,6 +159,7 @@ function draw(c) {
   const g = make(svg, "g", {});
   for (let d = 0; d < n; d++) drawDevice(c, g, d, x);
   for (let d = 0; d < n && c.t.tasks; d++) drawTasks(c, g, d, x);
+  for (let d = 0; d < n; d++) drawOwn(c, g, d, x);
   make(svg, "text", { class: "soft", x: LEFT, y: held - 6 }, c.t.held + " held, to one scale");
   let scale = 0;
   for (const m of c.t.memory) for (let i = 1; i < m.length; i += 2) scale = Math.max(scale, m[i]);
@@ -218,6 +240,7 @@ for (const c of charts) {
       return view(grab.from + move, grab.to + move);
     }
     const e = event.target;
+    if (e.dataset && e.dataset.say !== undefined) return showTip(e.dataset.say, event.clientX, event.clientY);
     if (e.dataset && e.dataset.text !== undefined) return showTip(describeTask(c, e), event.clientX, event.clientY);
     if (!e.dataset || e.dataset.i === undefined) { tip.hidden = true; return; }
     const d = Number(e.dataset.d), i = Number(e.dataset.i);

@@ -7,7 +7,7 @@ local number = require "tperf.output.number"
 local palette = require "tperf.timeline.picture.palette"
 local task_lists = require "tperf.timeline.tasks"
 
-local OWN_ROWS <const>, MOST_LANES <const> = 1 << 21, 64 -- threads of passes of a schedule's own kinds
+local OWN_ROWS <const> = 1 << 21 -- the first thread of passes of a schedule's own kinds
 local MOST_TASKS = 500000 -- about 100 MB
 
 local OPTIONS = {
@@ -82,6 +82,7 @@ return function(t, options)
     add('{"ph":"M","pid":1,"tid":%d,"name":"thread_sort_index","args":{"sort_index":%d}}', d, d)
   end
   if with_tasks then add_tasks(t, add, time) end
+  local own_row = OWN_ROWS
   for d = 1, t.devices do
     local forward
     for _, op in t:queue(d) do
@@ -99,8 +100,9 @@ return function(t, options)
           time(op.stop - op.start), name, op.overlapped and "overlapped" or op.type, args)
       end
     end
-    for i, lane in ipairs(t:own_lanes(d)) do
-      local row = OWN_ROWS + d * MOST_LANES + i
+    for _, lane in ipairs(t:own_lanes(d)) do
+      own_row = own_row + 1
+      local row = own_row
       add('{"ph":"M","pid":1,"tid":%d,"name":"thread_name","args":{"name":%s}}', row,
         json.quote(("device %d, %s"):format(d, lane.name)))
       add('{"ph":"M","pid":1,"tid":%d,"name":"thread_sort_index","args":{"sort_index":%d}}', row, d)

@@ -1,6 +1,7 @@
 --- The markup of timelines: a table that compares them, a chart for each, and their data, which the script in
 -- tperf/timeline/picture/page.lua draws.
 local check = require "tperf.base.check"
+local json = require "tperf.output.json"
 local most = require "tperf.describe.schedule.costs".most
 local number = require "tperf.output.number"
 local page = require "tperf.timeline.picture.page"
@@ -38,6 +39,19 @@ local function memory_of(t, device)
   return row
 end
 
+-- Passes of the schedule's own kinds on a device, by lane: its name, and flat lists of start, stop, label.
+local function own_of(t, device)
+  local lanes = {}
+  for i, lane in ipairs(t:own_lanes(device)) do
+    local row = {}
+    for k, pass in ipairs(lane) do
+      row[k] = ("%.9g,%.9g,%s"):format(pass.start, pass.stop, json.quote(pass.kind .. (pass.microbatch or "")))
+    end
+    lanes[i] = ('{"name":%s,"passes":[%s]}'):format(json.quote(lane.name), table.concat(row, ","))
+  end
+  return lanes
+end
+
 -- Writes the data of one timeline: its fields and, per device, flat lists of its passes, and of time, memory.
 local function data(t, put, with_tasks)
   local function put_rows(row_of)
@@ -53,7 +67,9 @@ local function data(t, put, with_tasks)
     t.units.time and " " .. t.units.time or "", table.concat(peaks, '","'), t.kept and "memory" or "activations",
     number.text(with_tasks and t.iteration_time or t.makespan)))
   if with_tasks then put_tasks(t, put) else put "null" end
-  put "}"
+  put ',"own":['
+  if t.own then put_rows(own_of) end
+  put "]}"
 end
 
 local function comparison(timelines, put)
@@ -105,6 +121,7 @@ function view.body(timelines, what, options)
   end
   local out = {}
   local function put(piece) out[#out + 1] = piece end
+  local function put_text(piece) put((piece:gsub("<", "\\u003c"))) end -- a name may be "</script>"
   comparison(timelines, put)
   put(page.controls)
   put('<svg width="0" height="0" aria-hidden="true">' .. palette.hatches() .. "</svg>\n")
@@ -115,10 +132,6 @@ function view.body(timelines, what, options)
         palette.letter[entry.pass], entry.shade, entry.label))
     end
     put_legend_of_tasks(each, tasks, put)
-    if each.own then
-      put(("<span>%d passes of the schedule's own kinds are not drawn here; pictures in SVG have them</span>"):format(
-        #each.own))
-    end
     put(('</p>\n<div class="frame"><svg class="chart" id="chart%d" tabindex="0" role="application" '
       .. 'aria-label="%s: timeline"></svg></div></section>\n'):format(i, view.escape(each.schedule)))
   end
@@ -126,7 +139,7 @@ function view.body(timelines, what, options)
   put '<script type="application/json" id="data">['
   for i, each in ipairs(timelines) do
     if i > 1 then put ",\n" end
-    data(each, put, tasks and each.step ~= nil)
+    data(each, put_text, tasks and each.step ~= nil)
   end
   put "]</script>\n"
   return table.concat(out)
