@@ -421,6 +421,7 @@
 ---@field n_in integer channels
 ---@field n_out integer channels
 ---@field bias? boolean channels
+---@field groups? integer parts of the channels, each of which sees its own inputs alone (1)
 ---@field dtype? string as in linear
 ---@field input? string as in linear
 ---@field input_kept_elsewhere? boolean as in linear
@@ -528,12 +529,12 @@
 ---@field overlap? boolean true: the backward pass overlaps gathering X and reducing its gradient with the products
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
 ---@field pipelined? boolean chunks of rows, overlapped with gather and reduction; pipelined: as in TransformerEngine
----@field positions? integer of a convolution: positions that a row of X is made of, so n_in is taps x channels; positions: of X (tokens)
+---@field positions? integer of a convolution: positions that a row of X is made of, so n_in is taps x channels; positions: of X (tokens); groups: of its channels, whose rows tokens and positions count
 ---@field reduce_scatter? string axis over which Y is summed
 ---@field shard? integer rows of X per GPU of `gather`; output_shard: of Y's gradient per GPU of `output_grad` (all)
 ---@field shared_as? string a name: all ops of this name share one tensor. Each stage that has any of them holds one copy, and the copies' gradients are added up
 ---@field sparse? boolean true: of 4 weights along n_in 2 are zero (2:4): the others are stored and multiplied, in serving
----@field taps? integer of a convolution: positions that a row of X is made of, so n_in is taps x channels; positions: of X (tokens)
+---@field taps? integer of a convolution: positions that a row of X is made of, so n_in is taps x channels; positions: of X (tokens); groups: of its channels, whose rows tokens and positions count
 ---@field tokens integer rows that this GPU works on
 ---@field weight_bits? number bits of a stored weight with its share of scales, such as 1.6 or 4.5, in place of weight_dtype. No dtype or precision of a question changes it
 ---@field weight_dtype? string weight_dtype: of weights, kv_dtype: of cached keys and values (dtype)
@@ -545,6 +546,7 @@
 ---@field chunks? integer chunks of rows, overlapped with gather and reduction; pipelined: as in TransformerEngine
 ---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field gather? string axis over which X, or keys and values, or a norm's result, are gathered
+---@field groups? integer of a scan; groups: of B and C, state: its size, chunk: tokens, step: true for one token
 ---@field input? string a name: all ops of a layer whose input has this name read one tensor, which is kept once
 ---@field input_grad? string axis over which X's gradient is reduce-scattered; all_reduce: summed whole
 ---@field input_grad_all_reduce? string axis over which X's gradient is reduce-scattered; all_reduce: summed whole
@@ -560,12 +562,12 @@
 ---@field overlap? boolean true: the backward pass overlaps gathering X and reducing its gradient with the products
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
 ---@field pipelined? boolean chunks of rows, overlapped with gather and reduction; pipelined: as in TransformerEngine
----@field positions? integer of a convolution: positions that a row of X is made of, so n_in is taps x channels; positions: of X (tokens)
+---@field positions? integer of a convolution: positions that a row of X is made of, so n_in is taps x channels; positions: of X (tokens); groups: of its channels, whose rows tokens and positions count
 ---@field reduce_scatter? string axis over which Y is summed
 ---@field shard? integer rows of X per GPU of `gather`; output_shard: of Y's gradient per GPU of `output_grad` (all)
 ---@field shared_as? string a name: all ops of this name share one tensor. Each stage that has any of them holds one copy, and the copies' gradients are added up
 ---@field sparse? boolean true: of 4 weights along n_in 2 are zero (2:4): the others are stored and multiplied, in serving
----@field taps? integer of a convolution: positions that a row of X is made of, so n_in is taps x channels; positions: of X (tokens)
+---@field taps? integer of a convolution: positions that a row of X is made of, so n_in is taps x channels; positions: of X (tokens); groups: of its channels, whose rows tokens and positions count
 ---@field tied? boolean true: the weights are the embedding's
 ---@field tokens integer rows that this GPU works on
 ---@field weight_bits? number bits of a stored weight with its share of scales, such as 1.6 or 4.5, in place of weight_dtype. No dtype or precision of a question changes it
@@ -2635,7 +2637,9 @@ function tperf.op.bias(o) end
 function tperf.op.collective(o) end
 
 ---A convolution: as the product of rows of kernel x n_in features with the weights, reading and keeping X once
----(implicit GEMM), padded so that stride 1 keeps the size.
+---(implicit GEMM), padded so that stride 1 keeps the size. In groups, it is as many products of n_in / groups and
+---n_out / groups channels; of fewer than 16 channels, such as the one of a depthwise convolution, a pass of the vector
+---units, whose FLOPs mfu does not count.
 ---@param o tperf.op.conv.request
 function tperf.op.conv(o) end
 

@@ -111,6 +111,25 @@ describe("tperf.architecture", function()
   end)
 end)
 
+describe("a stream of few features", function()
+  -- Whatever a strategy's least width is, what nothing cuts is not below it.
+  it("is admitted where nothing cuts it, and refused where something does", function()
+    local narrow = tperf.block("narrow", function(m, p)
+      return { p:column { name = "up", n_in = m.hidden, n_out = 64 }, p:row { name = "down", n_in = 64,
+        n_out = m.hidden } }
+    end)
+    local m = tperf.model { name = "m", layers = 4, hidden = 48, seq = 64, vocab = 1000,
+      architecture = tperf.architecture { name = "narrow", layer = { narrow } } }
+    for _, cut in ipairs { { strategy = "tensor" }, { strategy = "context" }, { strategy = "summa" } } do
+      cut.model, cut.system, cut.global_batch, cut.dp = m, "h100-sxm", 8, 8
+      assert.is_true(tperf.train(cut).time > 0)
+    end
+    assert.error_matches(function()
+      tperf.train { model = m, system = "h100-sxm", global_batch = 8, tp = 4, dp = 2 }
+    end, "leaves fewer than 128 features")
+  end)
+end)
+
 describe("docs/architectures.md", function()
   it("shows code that runs", function()
     local page, ran = program.slurp "docs/architectures.md", 0

@@ -151,6 +151,40 @@ describe("op.conv", function()
     assert.equal(2 * (2 * before + 2 * after + 2 * k * k * i * o + o), c.backward.bytes)
   end)
 
+  -- RegNet's and ResNeXt's: 32 groups of 32 channels.
+  it("in groups is as many products, whose weights are no experts'", function()
+    local b, h, w, i, o, k, g = 3, 16, 16, 1024, 2048, 3, 32
+    local one = op.conv { batch = b, size = { h, w }, kernel = k, n_in = i, n_out = o, groups = g, bias = true }
+    local c = one:counts()
+    local before, after, weights = b * h * w * i, b * h * w * o, k * k * i * o // g
+    assert.equal(after * (2 * k * k * i // g - 1), c.forward.tensor_flops)
+    assert.equal(2 * (weights + o), c.weight_bytes)
+    assert.equal(weights + o, one:parameters())
+    assert.equal(2 * before, c.saved_bytes)
+    assert.equal(2 * (before + after + weights + o), c.forward.bytes)
+    assert.falsy(c.expert)
+    assert.same(op.conv({ batch = b, size = { h, w }, kernel = k, n_in = i, n_out = o }):counts(),
+      op.conv({ batch = b, size = { h, w }, kernel = k, n_in = i, n_out = o, groups = 1 }):counts())
+  end)
+
+  it("in groups of few channels is a pass over its input and output", function()
+    local b, h, w, i, k, s = 2, 56, 56, 96, 7, 2 -- depthwise
+    local one = op.conv { batch = b, size = { h, w }, kernel = k, stride = s, n_in = i, n_out = i, groups = i }
+    local c = one:counts()
+    local before, after = b * h * w * i, b * (h // s) * (w // s) * i
+    assert.equal(0, c.forward.tensor_flops)
+    assert.near(after * (2 * k * k - 1), c.forward.vector_flops, 1)
+    assert.equal(k * k * i, one:parameters())
+    assert.near(2 * before, c.saved_bytes, 1)
+    assert.near(2 * (before + after) + 2 * k * k * i, c.forward.bytes, 2 * k * k * i + 1)
+    assert.error_matches(function()
+      op.conv { batch = 1, size = 8, kernel = 3, n_in = 8, n_out = 12, groups = 8 }
+    end, "'groups' = 8 must divide n_in = 8 and n_out = 12")
+    assert.error_matches(function()
+      op.conv { batch = 1, size = 8, kernel = 3, n_in = 8, n_out = 8, groups = 8, shared_as = "x" }
+    end, "'shared_as' is of products")
+  end)
+
   it("is a product if its kernel has one position", function()
     local c = op.conv({ batch = 2, size = { 8, 8 }, kernel = 1, n_in = 64, n_out = 32 }):counts()
     assert.same(op.linear({ name = "conv", tokens = 128, n_in = 64, n_out = 32 }):counts(), c)

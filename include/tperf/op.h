@@ -209,7 +209,9 @@ tperf_op tperf_op_new(const char *name, tperf_dtype dtype);
 //                      product. pipelined (TransformerEngine's user buffers): Y in TPERF_PIPELINE_CHUNKS, each reduced
 //                      on its own, and Y's gradient is gathered in a ring beside X's
 // taps > 1: a convolution as a product: a row of X is the `taps` neighbours of a position, so n_in is taps x channels. X
-// itself has `positions` (0: tokens) of n_in / taps features, which is what is read and kept.
+// itself has `positions` (0: tokens) of n_in / taps features, which is what is read and kept. groups > 0: it is this
+// many products side by side, of the rows, positions and channels of one group each; `tokens` and `positions` count
+// those of all of them.
 // sparse: of each 4 weights along n_in 2 are zero. The forward pass multiplies and stores the others, with 2 bits each
 // that say which they are (arXiv 2104.08378, section 3); a backward pass is that of a whole product.
 // experts > 0: this many products side by side, one per expert; `tokens` counts the rows of all of them and `active`
@@ -217,7 +219,7 @@ tperf_op tperf_op_new(const char *name, tperf_dtype dtype);
 typedef struct tperf_linear {
     int64_t tokens, n_in, n_out, shard, experts, scattered;
     double active;
-    int64_t chunks, taps, positions;
+    int64_t chunks, taps, positions, groups;
     bool bias, input_kept_elsewhere, tied, overlap, pipelined;
     bool weights_elsewhere; // another op on this GPU holds them: read, but not counted
     bool sparse;

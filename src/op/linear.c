@@ -14,6 +14,7 @@ static tperf_status check_linear(const tperf_linear *shape, tperf_error *error) 
     TPERF_TRY(tperf_size_check(error, "chunks", shape->chunks));
     TPERF_TRY(tperf_size_check(error, "taps", shape->taps));
     TPERF_TRY(tperf_size_check(error, "positions", shape->positions));
+    TPERF_TRY(tperf_size_check(error, "groups", shape->groups));
     TPERF_TRY(tperf_size_check(error, "output_shard", shape->scattered));
     if (shape->sparse && shape->n_in % 4 != 0)
         return tperf_error_set(error, TPERF_INVALID,
@@ -95,10 +96,16 @@ static double numbers_of_input(const tperf_linear *shape) {
     return rows * features / (double)shape->taps;
 }
 
+// Products side by side.
+static double products_of(const tperf_linear *shape) {
+    if (shape->experts > 0) return (double)shape->experts;
+    return shape->groups > 0 ? (double)shape->groups : 1;
+}
+
 tperf_status tperf_op_linear(tperf_op *op, const tperf_linear *shape, tperf_error *error) {
     TPERF_TRY(check_linear(shape, error));
     double N = (double)shape->tokens, I = (double)shape->n_in, O = (double)shape->n_out;
-    double products = shape->experts ? (double)shape->experts : 1;
+    double products = products_of(shape);
     double used = shape->active > 0 ? shape->active : products;
     double biases = shape->bias ? products * O : 0, kept = shape->shard ? (double)shape->shard : N;
     double element = tperf_dtype_bytes(op->dtype);
@@ -114,7 +121,7 @@ tperf_status tperf_op_linear(tperf_op *op, const tperf_linear *shape, tperf_erro
     tperf_pass_kernel(&op->backward, TPERF_KERNEL_GEMM, used, I, O, N / used);
     op->forward.kernels[0].second = shape->sparse ? 2 * weight : weight; // of a weight that is kept
     op->backward.kernels[0].second = weight;
-    op->forward.kernels[0].grouped = shape->experts > 0;
+    op->forward.kernels[0].grouped = products > 1;
     op->forward.kernels[0].aligned = op->backward.kernels[0].aligned =
         op->backward.kernels[1].aligned = common_step(I, O);
     op->forward.vector_flops = op->backward.vector_flops = shape->bias ? N * O : 0;

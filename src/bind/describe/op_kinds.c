@@ -39,6 +39,7 @@ static const tperf_field linear_fields[] = {
     OPTIONAL("bias_grad", linear.bias_axis),
     OPTIONAL("tied", linear.tied),
     OPTIONAL("weights_elsewhere", linear.weights_elsewhere),
+    OPTIONAL("groups", linear.groups),
     {0},
 };
 static const tperf_field grouped_linear_fields[] = {

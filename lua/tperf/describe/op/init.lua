@@ -31,7 +31,7 @@
 --  output_grad           axis over which Y's gradient is gathered
 --  overlap               true: the backward pass overlaps gathering X and reducing its gradient with the products
 --  taps, positions       of a convolution: positions that a row of X is made of, so n_in is taps x channels; positions:
---                        of X (tokens)
+--                        of X (tokens); groups: of its channels, whose rows tokens and positions count
 --  chunks, pipelined     chunks of rows, overlapped with gather and reduction; pipelined: as in TransformerEngine
 --  parameter_grad, bias_grad          axis over which weights, or a bias, are replicated
 --  experts               of this GPU; of a router: of the layer
@@ -229,7 +229,8 @@ local count_of = check.integer { min = 1, max = 1 << 31 }
 local conv = {
   name = check.string { name = true, default = "conv" }, dtype = check.string { default = "bf16" }, batch = count_of,
   size = sizes, kernel = sizes, stride = check.one_or_list(check.integer { min = 1, max = 1 << 31 }), n_in = count_of,
-  n_out = count_of, bias = check.boolean { default = false }, input_kept_elsewhere = check.boolean { default = false },
+  n_out = count_of, groups = check.integer { min = 1, max = 1 << 31, default = 1 },
+  bias = check.boolean { default = false }, input_kept_elsewhere = check.boolean { default = false },
   input = check.string { optional = true }, weights_elsewhere = check.boolean { default = false },
   shared_as = check.string { optional = true },
   weight_bits = check.number { above = 0, max = 64, optional = true },
@@ -248,12 +249,45 @@ local function in_each(name, value, directions)
   return list
 end
 
+local NARROW <const> = 16 -- channels of a group: fewer fill no matrix unit
+local BYTES <const> = { fp32 = 4, fp16 = 2, bf16 = 2 }
+
+-- Groups of few channels (depthwise: one): a pass of the vector units, bound by memory, which reads X and writes Y, and
+-- in the backward pass reads Y's gradient for X's and, with X, for the weights'.
+local function narrow_conv(o, taps, before, after)
+  for _, field in ipairs { "weights_elsewhere", "shared_as", "weight_bits" } do
+    if o[field] then
+      check.fail("op.conv: '%s' is of products, and groups of fewer than %d channels are none", field, NARROW)
+    end
+  end
+  local element = BYTES[o.dtype] or check.fail("op.conv: groups of fewer than %d channels have no 'dtype' %s", NARROW,
+    check.show(o.dtype))
+  local elements, depth = 1.0 * after * o.n_out, taps * (o.n_in // o.groups)
+  local input = 1.0 * before * o.n_in / elements -- numbers of X for each of Y
+  local bias = o.bias and 1 or 0
+  return core.elementwise {
+    name = o.name, input = o.input, dtype = o.dtype, keeps = o.keeps, elements = elements,
+    parameters = depth * o.n_out + bias * o.n_out, forward_flops = 2 * depth - 1 + bias,
+    backward_flops = 4 * depth - 1 + bias, forward_bytes = element * (input + 1),
+    backward_bytes = element * (2 * input + 2), saved_bytes = o.input_kept_elsewhere and 0 or element * input,
+    input_bytes = o.input_kept_elsewhere and 0 or element * input,
+  }
+end
+
+local function check_groups(o)
+  if o.n_in % o.groups == 0 and o.n_out % o.groups == 0 then return end
+  check.fail("op.conv: 'groups' = %d must divide n_in = %d and n_out = %d", o.groups, o.n_in, o.n_out)
+end
+
 --- A convolution: as the product of rows of kernel x n_in features with the weights, reading and keeping X once
---- (implicit GEMM), padded so that stride 1 keeps the size.
+--- (implicit GEMM), padded so that stride 1 keeps the size. In groups, it is as many products of n_in / groups and
+--- n_out / groups channels; of fewer than 16 channels, such as the one of a depthwise convolution, a pass of the vector
+--- units, whose FLOPs mfu does not count.
 ---@param o table
 ---   batch, size    images; size: their positions in every direction, { 64, 64 }, or a number for one direction
 ---   kernel, stride   positions under the kernel in every direction, or one number for all; stride: likewise (1)
 ---   n_in, n_out, bias   channels
+---   groups         parts of the channels, each of which sees its own inputs alone (1)
 ---   dtype, input, input_kept_elsewhere, weights_elsewhere, weight_bits, shared_as, keeps   as in linear
 function op.conv(o)
   o = check.record("op.conv", o, conv)
@@ -263,9 +297,13 @@ function op.conv(o)
   for i, positions in ipairs(size) do
     taps, before, after = taps * kernel[i], before * positions, after * -(-positions // stride[i])
   end
+  check_groups(o)
+  local groups = o.groups
+  if groups > 1 and math.min(o.n_in, o.n_out) // groups < NARROW then return narrow_conv(o, taps, before, after) end
   return core.linear {
-    name = o.name, input = o.input, tokens = after, n_in = taps * o.n_in, n_out = o.n_out, bias = o.bias, taps = taps,
-    positions = before, dtype = o.dtype, input_kept_elsewhere = o.input_kept_elsewhere,
+    name = o.name, input = o.input, tokens = after * groups, n_in = taps * (o.n_in // groups),
+    n_out = o.n_out // groups, bias = o.bias, taps = taps, positions = before * groups, groups = groups > 1 and groups or nil, dtype = o.dtype,
+    input_kept_elsewhere = o.input_kept_elsewhere,
     weights_elsewhere = o.weights_elsewhere, shared_as = o.shared_as, keeps = o.keeps, weight_bits = o.weight_bits,
   }
 end

@@ -43,7 +43,7 @@ local function cuts_heads(m, p)
 end
 
 local function leaves_tokens(m, parts)
-  if m.seq // parts < 128 then return false, "leaves fewer than 128 tokens" end
+  if parts > 1 and m.seq // parts < 128 then return false, "leaves fewer than 128 tokens" end
   return true
 end
 
@@ -53,7 +53,7 @@ context.axes = {
     admits = function(m, p, rules)
       local fits, reason = fitting.cuts(m, p.tp, rules, true)
       if not fits then return false, reason end
-      if m.hidden // p.tp < 128 then return false, "leaves fewer than 128 features" end
+      if p.tp > 1 and m.hidden // p.tp < 128 then return false, "leaves fewer than 128 features" end
       return true
     end,
   },

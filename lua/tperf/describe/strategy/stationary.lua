@@ -30,7 +30,7 @@ local function divides(m, gpus, rules)
   if part then return false, "is not for models with " .. part .. ": strategy stationary cannot cut them" end
   local fits, reason = fitting.cuts(m, gpus, rules)
   if not fits then return false, reason end
-  if m.hidden // gpus < 64 then return false, "leaves fewer than 64 features" end
+  if gpus > 1 and m.hidden // gpus < 64 then return false, "leaves fewer than 64 features" end
   return true
 end
 

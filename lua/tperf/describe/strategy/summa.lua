@@ -37,7 +37,7 @@ summa.axes = {
       if part then return false, "is not for models with " .. part .. ": strategy summa cannot cut them" end
       local fits, reason = fitting.cuts(m, p.tp1, rules)
       if not fits then return false, reason end
-      if m.hidden // p.tp1 < 128 then return false, "leaves fewer than 128 features" end
+      if p.tp1 > 1 and m.hidden // p.tp1 < 128 then return false, "leaves fewer than 128 features" end
       return true
     end,
   },
@@ -51,7 +51,7 @@ summa.axes = {
       if rules.columns_gather and m.heads and m.heads * m.head_dim % p.tp2 ~= 0 then
         return false, ("does not divide the %d features of the heads"):format(m.heads * m.head_dim)
       end
-      if m.seq // p.tp2 < 128 then return false, "leaves fewer than 128 tokens" end
+      if p.tp2 > 1 and m.seq // p.tp2 < 128 then return false, "leaves fewer than 128 tokens" end
       return true
     end,
   },

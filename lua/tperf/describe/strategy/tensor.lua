@@ -23,7 +23,7 @@ tensor.axes = {
       local fits, reason = fitting.cuts(m, p.tp, rules, true)
       if not fits then return false, reason end
       local width = (rules.one_minimum_width and 1 or 3) * m.hidden // p.tp
-      if width < 128 then return false, "leaves fewer than 128 features" end
+      if p.tp > 1 and width < 128 then return false, "leaves fewer than 128 features" end
       return true
     end,
   },
