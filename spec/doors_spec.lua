@@ -115,7 +115,8 @@ for (const line of readFileSync(0, "utf8").trimEnd().split("\n")) console.log(aw
   it("has the same figures from the command line", function()
     local lines <const> = {
       { "train gpt2 -s h100-sxm -g 8 -b 64 --tp 2", "train", { model = "gpt2", gpus = 8, global_batch = 64, tp = 2 } },
-      { "search gpt2 -s h100-sxm -g 8 -b 64 --top 2", "search", { model = "gpt2", gpus = 8, global_batch = 64, top = 2 } },
+      { "search gpt2 -s h100-sxm -g 8 -b 64 --top 2", "search",
+        { model = "gpt2", gpus = 8, global_batch = 64, top = 2 } },
       { "infer gpt2 -s h100-sxm -p 100 -n 10", "infer", { model = "gpt2", prompt = 100, generate = 10 } },
       { "serve gpt2 -s h100-sxm --rate 1 --count 100 --prompt 100 --output 10", "serve",
         { model = "gpt2", prompt = 100, output = 10, count = 100, load = { rate = 1 } } },
@@ -135,7 +136,8 @@ for (const line of readFileSync(0, "utf8").trimEnd().split("\n")) console.log(aw
         for name, value in pairs(row) do
           local text = json.encode(value, { indent = 0, nonfinite = "null" })
           if not ours[name] and not (name == "warnings" and text == "[]") then
-            assert.equal(text, json.encode(printed[i][name], { indent = 0, nonfinite = "null" }), case[1] .. ": " .. name)
+            local other = json.encode(printed[i][name], { indent = 0, nonfinite = "null" })
+            assert.equal(text, other, case[1] .. ": " .. name)
           end
         end
       end

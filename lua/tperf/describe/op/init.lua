@@ -302,7 +302,8 @@ function op.conv(o)
   if groups > 1 and math.min(o.n_in, o.n_out) // groups < NARROW then return narrow_conv(o, taps, before, after) end
   return core.linear {
     name = o.name, input = o.input, tokens = after * groups, n_in = taps * (o.n_in // groups),
-    n_out = o.n_out // groups, bias = o.bias, taps = taps, positions = before * groups, groups = groups > 1 and groups or nil, dtype = o.dtype,
+    n_out = o.n_out // groups, bias = o.bias, taps = taps, positions = before * groups,
+    groups = groups > 1 and groups or nil, dtype = o.dtype,
     input_kept_elsewhere = o.input_kept_elsewhere,
     weights_elsewhere = o.weights_elsewhere, shared_as = o.shared_as, keeps = o.keeps, weight_bits = o.weight_bits,
   }

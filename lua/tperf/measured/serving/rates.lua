@@ -21,7 +21,7 @@ local PRECISIONS <const> = {
   { "^w8a8", weights = "int8", products = "int8" }, { "weights int8", weights = "int8", products = "bf16" },
   { "weights none", weights = "bf16" }, { "weights bf16", weights = "bf16" }, { "^fp8", weights = "fp8" },
   { "^fp4", weights = "fp4" }, { "^nvfp4", weights = "fp4" }, { "^mxfp4", weights = "fp4" },
-  { "^int8$", weights = "int8", products = "int8" }, { "^bf16", weights = "bf16" }, { "^b?f16", weights = "bf16" },
+  { "^int8$", weights = "int8", products = "int8" }, { "^bf16", weights = "bf16" }, { "%f[%w]b?f16", weights = "bf16" },
   { "^fp16", weights = "bf16" },
 }
 
