@@ -71,7 +71,7 @@ end
 
 -- The file of a member of tperf, from the table of lua/tperf/init.lua.
 local function file_of(name)
-  local module = text_of "lua/tperf/init.lua":match("\n  " .. name .. ' = { "([%w_.]+)"')
+  local module = text_of "lua/tperf/init.lua":match("\n  " .. name .. ' = "([%w_.]+)')
   for _, pattern in ipairs { "lua/%s.lua", "lua/%s/init.lua" } do
     local path = module and pattern:format(module:gsub("%.", "/"))
     if path and exists(path) then return path end

@@ -144,17 +144,18 @@ end
 
 --- Lets fields of a record be found in modules of the library, each of which is loaded when somebody reads its field.
 ---@param record table
----@param places table<string, string[]>  field -> { module } or { module, name of its field }
+---@param places table<string, string>  field -> "module" or "module field"
 ---@param wrap? fun(value: any, name: string): any  what the field gets instead
 ---@return table record
 function lazy.from(record, places, wrap)
   for name, place in next, places do
     add(record, { [name] = true }, function()
-      local value = require(place[1])
-      if place[2] then
+      local path, field = place:match "^(%S+) ?(.*)$"
+      local value = require(path)
+      if field ~= "" then
         local module = value
-        value = neutral.of(module[place[2]])
-        module[place[2]] = value -- the same function, whoever asks
+        value = neutral.of(module[field])
+        module[field] = value -- the same function, whoever asks
       end
       return { [name] = neutral.of(wrap and wrap(value, name) or value) }
     end)

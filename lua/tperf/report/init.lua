@@ -8,22 +8,22 @@ local text = require "tperf.output.text"
 local stdout = io.output -- scripts may be denied io, but reports still print to standard output
 
 local report = lazy.from({ text = text.table }, {
-  csv = { "tperf.output.csv" },
-  json = { "tperf.output.json", "rows" },
-  latex = { "tperf.output.latex", "table" },
-  launch = { "tperf.export.launch", "text" },
-  markdown = { "tperf.output.markdown", "table" },
-  new = { "tperf.output.document" },
-  configurations = { "tperf.report.cut", "columns" },
-  layout = { "tperf.report.cut", "sizes" },
-  placement = { "tperf.report.cut", "placement" },
-  software = { "tperf.report.cut", "software" },
-  save = { "tperf.output.save", "rows" },
-  present = { "tperf.output.save", "present" },
-  query = { "tperf.report.query" },
-  groups = { "tperf.output.shape", "groups" },
-  pivot = { "tperf.output.shape", "pivot" },
-  short = { "tperf.output.shape", "short" },
+  csv = "tperf.output.csv",
+  json = "tperf.output.json rows",
+  latex = "tperf.output.latex table",
+  launch = "tperf.export.launch text",
+  markdown = "tperf.output.markdown table",
+  new = "tperf.output.document",
+  configurations = "tperf.report.cut columns",
+  layout = "tperf.report.cut sizes",
+  placement = "tperf.report.cut placement",
+  software = "tperf.report.cut software",
+  save = "tperf.output.save rows",
+  present = "tperf.output.save present",
+  query = "tperf.report.query",
+  groups = "tperf.output.shape groups",
+  pivot = "tperf.output.shape pivot",
+  short = "tperf.output.shape short",
 })
 
 local HTML <const> = { title = check.string { default = "tperf" } }
