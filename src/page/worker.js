@@ -73,6 +73,7 @@ function run(id, command, texts) {
   for (const name in texts) FS.writeFile(place(name), texts[name]);
   engine.out = lines(text => postMessage({ id, out: text }));
   engine.err = lines(text => postMessage({ id, err: text }));
+  if (command[0] !== "run") FS.mkdirTree(HOME + "/out"); // scripts make theirs
   let status = 0;
   try {
     status = engine.callMain(command);
