@@ -168,6 +168,7 @@ describe("a field of a group that is nearly called as one that tperf reads", fun
   local ASKED <const> = {
     train = function(m) return tperf.train { model = m, system = "h100-sxm", global_batch = 8 } end,
     search = function(m) return tperf.search { model = m, system = "h100-sxm", gpus = 2, global_batch = 8 } end,
+    ["model (its parameters)"] = function(m) return m:parameters() end,
     infer = function(m) return tperf.infer { model = m, system = "h100-sxm", prompt = 10, generate = 2 } end,
   }
 

@@ -85,7 +85,7 @@ end
 -- What the function of a block returned for a share, or for an earlier one that agrees in all that it reads: its ops,
 -- and the fields that it read.
 local function made_of(one, m, p)
-  local memory, path = one.of_script and p.recalled or nil, recall.path()
+  local memory, path = one.of_script and p.recalled and p.recalled.of and p.recalled or nil, recall.path()
   local known = memory and recall.find(memory, one, p)
   if known and known.refused then refusal.raise("%s", known.refused) end
   if known then return recall.copies(known.ops), known.reads end

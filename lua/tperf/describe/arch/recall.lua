@@ -11,7 +11,8 @@ local MOST_OPS <const> = 16384 -- of one memory; each takes two KiB
 local function empty() return setmetatable({}, { __mode = "k" }) end
 
 --- A memory of one model in one strategy.
----@return table memory  near: by key, fields of groups that may be misspelt; read: those that a block read
+---@return table memory  of: what blocks made (nil: nothing is remembered); near: by key, fields of groups that may be
+---  misspelt; read: those that a block read
 function recall.new() return { of = empty(), ops = 0, near = {}, read = {} } end
 
 local NIL <const> = {} -- stands for nil

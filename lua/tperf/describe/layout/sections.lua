@@ -89,13 +89,12 @@ local plans = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy a
 
 local recalled = setmetatable({}, { __mode = "k" }) -- model, with what its functions captured -> strategy -> memory
 
--- What the functions of an architecture's blocks returned; nil: a model that anything may change.
+-- What the functions of an architecture's blocks returned, and of a model that anything may change only what they read
+-- of their groups.
 local function recalled_of(model, s, groups)
-  if not captured.is_variant(model) then return nil end
-  recalled[model] = recalled[model] or {}
-  local key = s.name .. captured.of_strategy(s)
-  local memory = recalled[model][key] or recall.new()
-  recalled[model][key] = memory
+  local known, key = recalled[model] or {}, s.name .. captured.of_strategy(s)
+  local memory = known[key] or recall.new()
+  if captured.is_variant(model) then recalled[model], known[key] = known, memory else memory.of = nil end
   for _, group in ipairs(model.architecture.groups and groups or {}) do memory.near[group.key] = stated.near(group) end
   return memory
 end
