@@ -96,7 +96,7 @@ C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
 .PHONY: all mpi mutants run python check-platforms test unit test-thorough test-mpi check faults coverage accuracy accuracy-record accuracy-docs accuracy-serving fits intervals docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
-        fuzz-cli fuzz-lua gallery lint format lua-module deps deps-mpi deps-test deps-lint deps-deb deps-pictures deps-platforms install install-lua \
+        fuzz-cli fuzz-ask fuzz-lua gallery lint format lua-module deps deps-mpi deps-test deps-lint deps-deb deps-pictures deps-platforms install install-lua \
         uninstall deb clean help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -188,7 +188,7 @@ bench: deps ## candidates and collectives per second, and the time of the main s
 	@$(MAKE) all
 	$(Q)$(B)/tperf run --trust bench/all.lua
 
-FUZZERS := yaml json csv cli lua
+FUZZERS := yaml json csv cli ask lua
 
 fuzz: $(FUZZERS:%=fuzz-%) ## feed every reader hostile input, each for FUZZ_SECONDS
 
@@ -203,7 +203,8 @@ fuzz-yaml: deps ## hostile bytes for the YAML reader, by libFuzzer (needs clang)
 fuzz-json: deps ## JSON, models, systems and profiles, seeded, under the sanitizers
 fuzz-csv: deps ## tables of measurements and logs of nccl-tests, likewise
 fuzz-cli: deps ## command lines, likewise
-fuzz-json fuzz-csv fuzz-cli:
+fuzz-ask: deps ## questions in JSON, likewise
+fuzz-json fuzz-csv fuzz-cli fuzz-ask:
 	@$(MAKE) VARIANT=asan build/asan/tperf
 	$(Q)build/asan/tperf run --trust tools/fuzz/run.lua $(@:fuzz-%=%) $(FUZZ_SECONDS) $(FUZZ_SEED)
 

@@ -87,7 +87,9 @@ describe("tperf ask", function()
         "infeasible", "gpus", 8, "try 2 or 4" },
       { '{"ask": "trian"}', "invalid", "ask", nil, "'train'" },
       { '{"ask": "train", "wiht": {}}', "unknown_field", "wiht", nil, "'with'" },
-      { "[1, 2", "unreadable", nil, nil, '"ask"' },
+      { "[1, 2", "unreadable", nil, nil, '"ask"' }, { "5", "unreadable", nil, nil, '"ask"' },
+      { "null", "unreadable", nil, nil, '"ask"' },
+      { '{"ask": "train", "with": {"model": "gpt2", "a b~": 8}}', "unknown_field", "a b~", 8, "tperf schema train" },
     }
     for _, case in ipairs(cases) do
       local answer, result = one(case[1])

@@ -78,13 +78,33 @@ local function remedy_of(message, field)
   return field and message:find "' is missing" and ("give '%s'"):format(field) or nil
 end
 
-local function error_of(message, refused, with)
+-- The path of the first given argument whose name a text has as a word.
+local function named_in(text, given, path)
+  for _, name in ipairs(check.names(given)) do
+    if type(name) == "string" and text:find("%f[%w_]" .. name:gsub("%p", "%%%0") .. "%f[^%w_]") then return path .. name end
+    local inner = type(given[name]) == "table" and named_in(text, given[name], path .. tostring(name) .. ".")
+    if inner then return inner end
+  end
+end
+
+local SCHEMA_LISTS <const> = "`tperf schema %s` lists the arguments, with their units and bounds"
+
+-- The argument that a message is about: the first that it quotes, or the first that was given and that it names.
+local function field_of(message, code, with)
+  if code == "unknown_name" then return message:match "unknown (%w+)" end
+  local said = message:gsub(" %(did you mean.*", "")
+  if code == "unknown_field" then return said:match "unknown field '(.-)'[;:]" or said:match "unknown field '(.*)'" end
+  local quoted = said:match "'([%w_.%[%]]+)'"
+  if quoted then return quoted end
+  return named_in(said, with, "")
+end
+
+local function error_of(message, refused, with, asked)
   message = message:gsub("^tperf%.[%w_.:]-: ", "")
   local code = code_of(message, refused)
-  local field = code == "unknown_name" and message:match "unknown (%w+)"
-    or message:gsub("%(did you mean.*", ""):match "'([%w_.%[%]]+)'"
+  local field = field_of(message, code, with)
   return { code = code, field = field, value = field and value_at(with, field), message = message,
-    remedy = remedy_of(message, field) }
+    remedy = remedy_of(message, field) or rows_of[asked] and SCHEMA_LISTS:format(asked) or nil }
 end
 
 -- --- answers ---
@@ -195,7 +215,7 @@ end
 local function run(question)
   local with = checked(question)
   local answer, reason = refusal.attempt(function_of(question.ask), with)
-  if answer == nil then return { error = error_of(reason, true, with) } end
+  if answer == nil then return { error = error_of(reason, true, with, question.ask) } end
   if type(answer) ~= "table" then answer = { time = answer } end -- of tperf.collective, in seconds
   if question.fields then
     local part = chosen(answer, question.fields)
@@ -221,8 +241,9 @@ function ask.line(answer) return json.encode(answer, { indent = 0, nonfinite = "
 function ask.read(text)
   local ok, question, message = pcall(core.yaml, text, "question")
   if ok and type(question) == "table" then return question end
+  if not ok then message = tostring(question) end
   return nil, { version = core.version, schema = ask.SCHEMA, error = { code = "unreadable",
-    message = ok and (message or "a question is an object") or tostring(question),
+    message = type(message) == "string" and message or "a question is an object",
     remedy = 'write a question as {"ask": "train", "with": {"model": "gpt2", "system": "h100-sxm"}}' } }
 end
 
@@ -236,7 +257,8 @@ function ask.answer(question)
   if not ok then
     local here = check.where() -- the line of a script that asks is no part of the answer
     if answer:sub(1, #here) == here then answer = answer:sub(#here + 1) end
-    answer = { error = error_of(answer, false, type(question) == "table" and question.with or {}) }
+    local given = type(question) == "table" and question or {}
+    answer = { error = error_of(answer, false, type(given.with) == "table" and given.with or {}, given.ask) }
   end
   answer.version, answer.schema = core.version, ask.SCHEMA
   answer.ask, answer.id = type(question) == "table" and question.ask or nil,
