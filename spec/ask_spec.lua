@@ -182,5 +182,27 @@ describe("tperf mcp", function()
     assert.equal(-32602, replies[9].error.code)
     assert.equal(-32700, replies[10].error.code)
     assert.equal(-32602, replies[11].error.code)
+    local uris = {}
+    for _, resource in ipairs(replies[5].result.resources) do uris[resource.uri] = true end
+    assert.truthy(uris["tperf://guide"] and uris["tperf://schema/train"])
+  end)
+
+  it("ends calls at the limits of time and memory, and goes on", function()
+    local function call(name, arguments)
+      return ('{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "%s", "arguments": %s}}'):format(
+        name, arguments)
+    end
+    local LOAD <const> = '{"model": "gpt2", "system": "h100-sxm", "prompt": 100, "output": 1000, "count": %d, "load": '
+      .. '{"rate": 5}}'
+    local short = call("train", GPT2:gsub("}", ', "fields": ["time"]}'))
+    local replies = asked(call("serve", LOAD:format(3000000)) .. "\n" .. short, "mcp --seconds 1")
+    assert.equal("time_limit", replies[1].result.structuredContent.error.code)
+    assert.is_false(replies[2].result.isError)
+    replies = asked(call("serve", LOAD:format(30000000)) .. "\n" .. short, "mcp --max-memory 64MiB")
+    local problem = replies[1].result.structuredContent.error
+    assert.equal("out_of_memory", problem.code, problem.message)
+    assert.is_false(replies[2].result.isError)
+    local _, result = asked("", "mcp --seconds 0")
+    assert.equal(2, result.code)
   end)
 end)

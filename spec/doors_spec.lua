@@ -92,6 +92,19 @@ for (const line of readFileSync(0, "utf8").trimEnd().split("\n")) console.log(aw
 ]] })
   end)
 
+  with_package("is asked from JavaScript as docs/ask.md shows", function()
+    local folder = program.folder()
+    finally(function() program.remove(folder) end)
+    program.write(folder .. "/ask.mjs", program.slurp "docs/ask.md":match "```js\n(.-)```")
+    local result = program.shell('mkdir node_modules && ln -s "$TPERF_NPM" node_modules/tperf && node ask.mjs', folder)
+    local lines = {}
+    for i, c in ipairs(tperf.search { model = "llama-3.1-8b", system = "h100-sxm", gpus = 64, global_batch = 128,
+      top = 3 }) do
+      lines[i] = ("%.3f s with tp %d, pp %d\n"):format(c.time, c.tp, c.pp)
+    end
+    assert.equal(table.concat(lines), result.out, result.err)
+  end)
+
   it("has the same answer from an agent's tool", function()
     local calls, texts = {}, {}
     for _, text in ipairs(TEXTS) do

@@ -42,7 +42,8 @@ describe("the command lines that fuzzing found", function()
 end)
 
 describe("the fuzzer of", function()
-  for kind, count in pairs { json = cases(60, 300), csv = cases(30, 120), cli = cases(8, 12) } do
+  for kind, count in pairs { json = cases(60, 300), csv = cases(30, 120), cli = cases(8, 12),
+    ask = cases(1, 20) } do
     it(kind .. " finds nothing in " .. count .. " cases", function()
       local fuzzer, folder = require("fuzz." .. kind), program.folder()
       for seed = 1, count do

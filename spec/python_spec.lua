@@ -22,8 +22,11 @@ local function run(command, files)
   return result
 end
 
-local function example(language)
-  return program.slurp "docs/ask.md":match("```" .. language .. "\n(.-)```")
+-- The n-th block of docs/ask.md in a language.
+local function example(language, n)
+  local list = {}
+  for text in program.slurp "docs/ask.md":gmatch("```" .. language .. "\n(.-)```") do list[#list + 1] = text end
+  return list[n or 1]
 end
 
 describe("libtperf.so", function()
@@ -79,6 +82,16 @@ int main(int n, char **argument) {
     question.tp = nil
     lines[5] = "3 " .. tperf.search(question)[1].tp
     assert.equal(table.concat(lines, "\n") .. "\n", result.out)
+  end)
+
+  local pandas = program.shell("python3 -c 'import pandas, matplotlib'").code == 0 and it or pending
+  pandas("draws the figure of docs/ask.md", function()
+    local result = run([[PYTHONPATH="$TREE/python" TPERF_LIBRARY="$LIBRARY" PYTHONDONTWRITEBYTECODE=1 \
+      MPLBACKEND=Agg python3 figure.py && test -s steps.png]], { ["figure.py"] = example("python", 2) })
+    local step = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", gpus = 64, global_batch = 512, tp = 2 }
+    local time, low = result.out:match "\n64 +(%S+) +(%S+)"
+    assert.near(step.time, tonumber(time), 1e-5)
+    assert.near(step.interval.low, tonumber(low), 1e-5)
   end)
 
   python("makes a wheel that works where it is unpacked", function()

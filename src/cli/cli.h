@@ -53,6 +53,9 @@ void tperf_interrupts_catch(lua_State *L);
 // seconds later.
 void tperf_interrupts_leave_to_first(void);
 
+// Asks the computation to end after so many seconds, as Ctrl-C does; 0: does not. One alarm at a time.
+void tperf_interrupts_after(unsigned seconds);
+
 // Whether the request is so old that even callbacks of searches and sweeps must end.
 bool tperf_interrupts_overdue(void);
 

@@ -149,6 +149,24 @@ void tperf_interrupts_catch(lua_State *L) {
     if (tperf_ranks_count() > 1) sigaction(SIGTERM, &action, NULL);
 }
 
+static void on_alarm(int signal_number) {
+    (void)signal_number;
+    int error = errno;
+    atomic_store(&keyboard.busy_at, milliseconds(keyboard.main_clock));
+    tperf_interrupt_raise();
+    tperf_limits_look(keyboard.L);
+    errno = error;
+}
+
+void tperf_interrupts_after(unsigned seconds) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_alarm;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGALRM, &action, NULL);
+    alarm(seconds);
+}
+
 static void on_interrupt_of_worker(int signal_number) {
     (void)signal_number;
     tperf_interrupt_raise();

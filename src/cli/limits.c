@@ -336,6 +336,14 @@ static int be_interactive(lua_State *L) {
     return 1;
 }
 
+// limits.seconds(n): after so many seconds, what runs then ends as by Ctrl-C; 0: no longer.
+static int limit_seconds(lua_State *L) {
+    lua_Integer seconds = luaL_checkinteger(L, 1);
+    luaL_argcheck(L, seconds >= 0 && seconds <= 1 << 30, 1, "a number of seconds is needed");
+    tperf_interrupts_after((unsigned)seconds);
+    return 0;
+}
+
 // Adds the functions of the table on top, and pops it.
 static void add_functions(lua_State *L) {
     for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1))
@@ -375,6 +383,7 @@ void tperf_limits_push(lua_State *L) {
         {"memory_left", memory_left},
         {"instructions", limit_instructions},
         {"interactive", be_interactive},
+        {"seconds", limit_seconds},
         {NULL, NULL},
     };
     luaL_newlib(L, functions);

@@ -11,4 +11,8 @@ bool tperf_interrupts_overdue(void) {
 
 void tperf_interrupts_claim_end(void) {}
 
+void tperf_interrupts_after(unsigned seconds) {
+    (void)seconds;
+}
+
 void tperf_interrupts_leave_to_first(void) {}

@@ -81,7 +81,8 @@ end
 -- The path of the first given argument whose name a text has as a word.
 local function named_in(text, given, path)
   for _, name in ipairs(check.names(given)) do
-    if type(name) == "string" and text:find("%f[%w_]" .. name:gsub("%p", "%%%0") .. "%f[^%w_]") then return path .. name end
+    local word = type(name) == "string" and "%f[%w_]" .. name:gsub("%p", "%%%0") .. "%f[^%w_]"
+    if word and text:find(word) then return path .. name end
     local inner = type(given[name]) == "table" and named_in(text, given[name], path .. tostring(name) .. ".")
     if inner then return inner end
   end

@@ -27,7 +27,38 @@ local LISTS <const> = { models = "models that tperf knows by name", systems = "m
 
 local SCHEME <const> = "tperf://"
 
+local GUIDE <const> = [[
+# Asking tperf
+
+Name a model and a system (resources `models`, `systems`) and the numbers that the tool's schema requires. Times are in
+seconds, memory in bytes, rates per second. `fields` chooses figures (`time`, `memory.total`, `tpot`): without it an
+answer has every op, and is long.
+
+* `understood.assumed` has the defaults that an answer rests on: repeat those that matter to the reader.
+* `intervals.FIGURE` = { low, high } holds nine tenths of comparable runs: quote it beside a predicted time.
+* `warnings` are part of the answer. `error` has `field`, `remedy` and `message`: change that argument and ask again.
+* A layout that does not fit has `feasible` = false or an error with code `infeasible`, which names what is too much.
+]]
+
 local function fail(code, format, ...) error({ code = code, message = format:format(...) }, 0) end
+
+--- The time for each call: { seconds, set: function(seconds), which ends what runs then }; nil: no limit.
+mcp.limits = nil
+
+-- The answer of a call within the limit.
+local function limited(call)
+  local limits, start = mcp.limits, core.clock()
+  if not limits then return call() end
+  limits.set(limits.seconds)
+  local answer = call()
+  limits.set(0)
+  if answer.error and core.clock() - start >= limits.seconds then
+    answer.error = { code = "time_limit", field = "seconds", value = limits.seconds,
+      message = ("the call took longer than %d s"):format(limits.seconds),
+      remedy = "ask for less: fewer values of an argument, fewer requests; or start `tperf mcp --seconds N`" }
+  end
+  return answer
+end
 
 local methods = {}
 
@@ -65,9 +96,21 @@ methods["tools/call"] = function(params)
   if type(given) ~= "table" then fail(WRONG, "'arguments' must be an object, got %s", check.show(given)) end
   local fields = given.fields
   given.fields = nil
-  local answer = ask.answer { ask = params.name, with = given, fields = fields }
+  local answer = limited(function() return ask.answer { ask = params.name, with = given, fields = fields } end)
   return { content = { { type = "text", text = ask.line(answer) } }, structuredContent = answer,
     isError = answer.error ~= nil }
+end
+
+-- What is to be read about an answer: the schema of each question.
+local function documents()
+  local list = {}
+  for _, name in ipairs(check.names(rows_of)) do
+    list["schema/" .. name] = { about = ("the arguments of %s, as JSON Schema"):format(name),
+      text = function() return json.encode(schema(name)) end }
+  end
+  list.guide = { about = "how questions and answers look, and what figures mean", mime = "text/markdown",
+    text = function() return GUIDE end }
+  return list
 end
 
 methods["resources/list"] = function()
@@ -75,12 +118,21 @@ methods["resources/list"] = function()
   for i, name in ipairs(check.names(LISTS)) do
     list[i] = { uri = SCHEME .. name, name = name, description = LISTS[name], mimeType = "application/json" }
   end
+  local extra = documents()
+  for _, name in ipairs(check.names(extra)) do
+    list[#list + 1] = { uri = SCHEME .. name, name = name, description = extra[name].about,
+      mimeType = extra[name].mime or "application/json" }
+  end
   return { resources = list }
 end
 
 methods["resources/read"] = function(params)
   local uri = params.uri
   local name = type(uri) == "string" and uri:sub(1, #SCHEME) == SCHEME and uri:sub(#SCHEME + 1)
+  local document = name and documents()[name]
+  if document then
+    return { contents = { { uri = uri, mimeType = document.mime or "application/json", text = document.text() } } }
+  end
   if not (name and LISTS[name]) then fail(WRONG, "unknown resource %s; resources/list names them", check.show(uri)) end
   return { contents = { { uri = uri, mimeType = "application/json", text = json.encode(catalogue.list(name)) } } }
 end

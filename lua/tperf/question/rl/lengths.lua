@@ -71,6 +71,9 @@ end
 ---@param mean number?    in place of what is not known
 ---@return table lengths  { serve = as tperf.serve takes it, mean, most = the longest, of = quantiles }
 function lengths.of(r, assumed, mean)
+  if r == nil then
+    check.fail "tperf.rl: 'response' is missing; give a number of tokens, or their { mean = …, max = … }"
+  end
   if type(r) == "number" then return made(r, 0, 0, r) end
   local most = r.max or math.huge
   if r.values then
