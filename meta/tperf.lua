@@ -1278,6 +1278,17 @@
 ---@field logits? "last"|"all" Of which tokens of a prompt: last (default) or all. all: for the probabilities of a prompt's own tokens (vLLM's prompt_logprobs, scoring), without their softmax.
 ---@field reserve? number part of the memory to keep free (default 0.1)
 
+---@class tperf.search_rl.request
+---@field gpus integer|integer[] a number, or a list
+---@field mode? any one, or a list (default: colocated, split and async)
+---@field train_gpus? any GPUs that train if the pools are apart, a number or a list (default: eighths of the GPUs)
+---@field staleness? any of async, a number or a list (default: 1 and 2)
+---@field train? any arguments of tperf.train, each a value or a list (default: tp, pp and recompute vary)
+---@field rollout? any arguments of tperf.serve, likewise (default: tp)
+---@field minimize? "time"|"gpu_hours"|"dollars" "time" (default), "gpu_hours" or "dollars"
+---@field target? number|string seconds: the fewest GPUs whose step takes no longer; `gpus` is then the most (or those to try)
+---@field top? integer how many to return (default 10)
+
 ---@class tperf.search_serving.request
 ---@field rate? number requests a second, of the whole deployment
 ---@field gpus? integer most GPUs (1,024)
@@ -2153,6 +2164,30 @@ function tperf_model:flops_per_token(options) end
 ---@field compute_time number seconds
 ---@field exposed_memory_time number seconds of HBM traffic that compute does not hide
 ---@field comm_time number seconds
+
+---A deployment of a step of reinforcement learning.
+---@class tperf.rl_deployment
+---@field mode "colocated"|"split"|"async"
+---@field gpus integer
+---@field train_gpus integer
+---@field rollout_gpus integer
+---@field staleness integer
+---@field train table the trainer's arguments
+---@field rollout table the engine's arguments
+---@field step number seconds
+---@field low number the low end of the step's interval
+---@field high number and the high end
+---@field gpu_hours number of a step, or of the run if steps are given
+---@field dollars? number likewise, with a price
+---@field bound string what bounds the step
+---@field busy { rollout: number, training: number }
+
+---@class tperf.rl_found
+---@field deployments tperf.rl_deployment[] the best, in order
+---@field front tperf.rl_deployment[] no other has a shorter step and fewer GPU-hours
+---@field tried integer
+---@field fitting integer
+---@field refused { reason: string, deployments: integer }[] why others were left out, most first
 
 ---A step of reinforcement learning.
 ---@class tperf.rl_step
@@ -3097,6 +3132,11 @@ function tperf.search(given) end
 ---@param given tperf.search_inference.request
 ---@return table records  as of tperf.infer, best first; with pareto       the Pareto front of tpot and throughput per GPU candidates, feasible   number tried; number that fit and keep the limits warnings     sentences: what of the model the figures take for granted; nil: nothing left_out     why strategies cannot serve the model, or its blocks or architecture refuse a layout; nil: none do reason       why there are none
 function tperf.search_inference(given) end
+
+---The best deployments for a step of reinforcement learning. Steps that roll out alike share the simulation.
+---@param given tperf.search_rl.request
+---@return tperf.rl_found
+function tperf.search_rl(given) end
 
 ---The deployments that serve a rate within limits, fewest GPUs first. Searches the sizes of the strategy's axes, ranks
 ---that share experts, the engine's limits, and the number of replicas that the rate needs. The rate of one group of

@@ -374,6 +374,22 @@ describe("scripts/serving_fleet.lua", function()
   end)
 end)
 
+describe("scripts/rl_split.lua", function()
+  it("draws the best step of each split that tperf.search_rl finds", function()
+    local tperf = require "tperf"
+    local result = run("rl_split", "--model llama-3.2-1b -g 8 --prompts 16 --samples 4 --mean 200 --longest 512")
+    local found = tperf.search_rl { model = "llama-3.2-1b", system = "h100-sxm", gpus = 8, prompts = 16, samples = 4,
+      prompt = 150, response = { mean = 200, max = 512 }, staleness = 1, mode = "async", train_gpus = 4 }
+    local step
+    for _, row in ipairs(csv.rows(result.folder .. "/rl_split.csv")) do
+      if row.mode == "async" and row.train_gpus == "4" then step = tonumber(row.step) end
+    end
+    assert.equal(found.deployments[1].step, step)
+    assert.truthy(program.slurp(result.folder .. "/rl_split.svg"):find("GPUs that train", 1, true))
+    program.remove(result.folder)
+  end)
+end)
+
 describe("scripts/llama3_goodput.lua", function()
   it("predicts about nine tenths effective time, as published, without a fit to it", function()
     local result = run "llama3_goodput"

@@ -40,6 +40,7 @@ local FIELDS = {
   schema = "tperf.question.schema",
   search = "tperf.question.search run",
   search_inference = "tperf.question.search.inference run",
+  search_rl = "tperf.question.search.rl run",
   search_serving = "tperf.question.search.serving run",
   serve = "tperf.question.serve run",
   software = "tperf.describe.software",

@@ -53,6 +53,12 @@ function calls.search_serving()
     max_num_seqs = { 16 }, max_num_batched_tokens = 256, slo = { ttft = 1, tpot = 1 } } }, tperf.search_serving
 end
 
+function calls.search_rl()
+  return { { model = tiny, system = "h100-sxm", gpus = 2, prompts = 2, samples = 2, prompt = 16, response = { mean = 4,
+    max = 8 }, mode = { "colocated", "async" }, staleness = 1, train = { tp = 1, pp = 1, recompute = "none" },
+    rollout = { tp = { 1 } }, minimize = "time", top = 2 } }, tperf.search_rl
+end
+
 -- --- measurements ---
 
 function calls.calibrate()

@@ -31,6 +31,7 @@ local ASKS <const> = {
   schema = { "tperf.door.schema", "run" },
   search = { "tperf.question.search", "run" },
   search_inference = { "tperf.question.search.inference", "run" },
+  search_rl = { "tperf.question.search.rl", "run" },
   search_serving = { "tperf.question.search.serving", "run" },
   serve = { "tperf.question.serve", "run" },
   train = { "tperf.question.train", "run" },

@@ -138,15 +138,33 @@ local function interval_of(o, r, t, train_time, switch, other)
     high = step(r.time * r.high, train_time * high, switch.high) }
 end
 
--- One step with these lengths.
-local function step_of(o, response, assumed)
+-- What make() gives or raises, remembered by table and text for questions that have it in common; kept = nil: made.
+local function remembered(kept, one, key, make)
+  if not kept then return make() end
+  local of = kept[one] or {}
+  kept[one], of[key] = of, of[key] or table.pack(check.attempt(make))
+  if not of[key][1] then error(of[key][2], 0) end
+  return of[key][2]
+end
+
+-- One step with these lengths. kept: what a search keeps, whose steps differ in nothing but mode, GPUs, staleness and
+-- in which of its tables `train` and `rollout` are.
+local function step_of(o, response, assumed, kept)
   local train_gpus, rollout_gpus = pools_of(o, assumed)
-  local t = training.of(o, response, train_gpus)
-  local r = rollout.of(o, response, rollout_gpus, assumed)
+  local t = remembered(kept, o.train, ("%d"):format(train_gpus), function()
+    return training.of(o, response, train_gpus)
+  end)
+  local unfit = kept and switching.unfit(o, t)
+  if unfit then return { reason = unfit } end -- for a search, which leaves it out
+  local key = ("%d %s"):format(rollout_gpus, o.mode == "colocated" and "colocated" or "apart")
+  local burst = remembered(kept, o.rollout, key, function()
+    return rollout.burst(o, response, rollout_gpus, assumed)
+  end)
   local train_phases = trained(o, t)
+  local train_time = sum(train_phases)
+  local r = rollout.of(o, burst, train_time)
   local switch = switching.of(o, t, r)
   local phases, step = phases_of(o, r, train_phases, switch)
-  local train_time = sum(train_phases)
   local other = o.mode == "colocated" and phases[#phases].time or 0
   local tokens = o.responses * (o.prompt + response.mean)
   local a = {
@@ -201,6 +219,13 @@ local function range(o, assumed)
   middle.intervals.step = { low = low.intervals.step.low, high = high.intervals.step.high }
   return middle, ("only response.max is known: the step is %.4g to %.4g s for means from %.3g to %.3g tokens"):format(
     low.step, high.step, low.response.mean, high.response.mean)
+end
+
+--- As rl.run. kept: a table in which a search keeps what its steps have in common, with `lengths` of all of them.
+function rl.within(given, kept)
+  local o = read_question(given)
+  kept.lengths = kept.lengths or lengths.of(o.response, {})
+  return step_of(o, kept.lengths, {}, kept)
 end
 
 --- One step of reinforcement learning: its time, phases, memory, and what bounds it.

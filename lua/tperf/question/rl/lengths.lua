@@ -115,6 +115,8 @@ local SAMPLE <const> = 512 -- quantiles that stand for all responses
 ---@param count integer   responses
 ---@return integer bins, integer in_one  tokens of a bin, on average
 function lengths.bins(r, prompt, budget, count)
+  local key, known = ("%d %d %d"):format(prompt, budget, count), r.bins
+  if known and known.key == key then return known.bins, known.in_one end
   local n = math.min(count, SAMPLE)
   local free, sum, step = {}, 0, 1
   for candidate = (n * 5) // 8, n do -- a stride prime to n visits each quantile once
@@ -129,7 +131,8 @@ function lengths.bins(r, prompt, budget, count)
     free[k], sum = (free[k] or budget) - size, sum + size
   end
   local bins = math.max(math.ceil(#free * count / n - 1e-9), 1)
-  return bins, math.max(math.floor(sum / n * count / bins + 0.5), 1)
+  r.bins = { key = key, bins = bins, in_one = math.max(math.floor(sum / n * count / bins + 0.5), 1) }
+  return bins, r.bins.in_one
 end
 
 return lengths

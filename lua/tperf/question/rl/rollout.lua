@@ -103,22 +103,38 @@ local function steady_time(o, q, replicas, response)
   return (duration(2) - duration(1)) / o.staleness
 end
 
---- The rollout.
+--- The responses of a step through the engines, all at once, until the last has ended.
 ---@param o table         checked arguments of tperf.rl, with mode, staleness and generated = responses of a step
 ---@param response table  of lengths.of
 ---@param gpus integer    that roll out
 ---@param assumed table   name -> what is assumed, added to
----@return table rollout  { time, saturated, tail = of the last tenth of the responses, served, replicas, steady?,
----  preemptions, low, high = its interval's ends as parts of the time }
-function rollout.of(o, response, gpus, assumed)
+---@return table burst    { served, replicas, gpus, preemptions, steady = a function: see rollout.of }
+function rollout.burst(o, response, gpus, assumed)
   local q, replicas = question(o, response, gpus, assumed)
-  local served = serve.run(q)
-  local time = served.duration
-  local r = { served = served, replicas = replicas, drained = time, gpus = gpus,
-    preemptions = math.floor(served.preemptions * replicas / q.replicas + 0.5) }
+  local served, known = serve.run(q), {}
+  return {
+    served = served, replicas = replicas, gpus = gpus,
+    preemptions = math.floor(served.preemptions * replicas / q.replicas + 0.5),
+    steady = function(one)
+      known[one.staleness] = known[one.staleness] or steady_time(one, q, replicas, response)
+      return known[one.staleness]
+    end,
+  }
+end
+
+--- The rollout of a step.
+---@param o table       checked arguments of tperf.rl
+---@param burst table   of rollout.burst
+---@param train number  seconds of the trainer: engines that are faster wait for it, and drain
+---@return table rollout  { time, saturated, tail = of the last tenth of the responses, served, replicas, gpus, drained,
+---  steady?, preemptions, low, high = its interval's ends as parts of the time }
+function rollout.of(o, burst, train)
+  local served, time = burst.served, burst.served.duration
+  local r = { served = served, replicas = burst.replicas, drained = time, gpus = burst.gpus,
+    preemptions = burst.preemptions }
   local tail = served.e2e and time - math.min(served.e2e.p90, time) or 0
-  if o.staleness > 1 then -- engines do not wait for the last response of a step
-    r.steady = steady_time(o, q, replicas, response)
+  if o.staleness > 1 and time > train then -- engines do not wait for the last response of a step
+    r.steady = burst.steady(o)
     if r.steady < time then time, tail = r.steady, 0 end
   end
   local tools = (o.turns - 1) * o.tool_time

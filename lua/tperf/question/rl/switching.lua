@@ -92,28 +92,34 @@ local REMEDY <const> = {
   training = "recompute = \"full\", a smaller tokens_per_gpu, or a trainer cut over more GPUs",
 }
 
+-- Why a phase does not fit, with the remedy; nil: it does.
+local function unfit(phase, total, capacity)
+  return total > capacity and ("%s does not fit: a GPU needs %s of %s; try %s"):format(phase,
+    format.number(total, "bytes"), format.number(capacity, "bytes"), REMEDY[phase]) or nil
+end
+
+-- Bytes on a GPU while training, beside the engine that sleeps.
+local function while_training(o, t)
+  return t.configuration.memory.total + (o.mode == "colocated" and kernels.of "rl".asleep.value or 0)
+end
+
+--- Why training does not fit, whatever the engine; nil: it does.
+function switching.unfit(o, t) return unfit("training", while_training(o, t), visible_memory(system(o.system))) end
+
 --- Bytes on a GPU in each phase.
 ---@return table[] memory  { phase, total, capacity, fits } of the rollout and of training
 ---@return number host     bytes on a host while the trainer is parked
 ---@return string? reason  why a phase does not fit, with the remedy
 function switching.memory(o, t, r)
-  local rates, machine = kernels.of "rl", system(o.system)
+  local machine = system(o.system)
   local c, capacity = t.configuration.memory, visible_memory(machine)
-  local m = r.served.memory
+  local m, parked = r.served.memory, parked_bytes(o, t)
   local rolls = m.weights + m.buffers + m.cache
-  local trains, parked = c.total, parked_bytes(o, t)
-  if o.mode == "colocated" then
-    rolls = rolls + rates.floor.value + (c.weights + c.optimizer - parked)
-    trains = trains + rates.asleep.value
-  end
+  if o.mode == "colocated" then rolls = rolls + kernels.of "rl".floor.value + (c.weights + c.optimizer - parked) end
   local memory, reason = {}, nil
-  for i, one in ipairs { { "rollout", rolls }, { "training", trains } } do
-    local fits = one[2] <= capacity
-    memory[i] = { phase = one[1], total = one[2], capacity = capacity, fits = fits }
-    if not fits and not reason then
-      reason = ("%s does not fit: a GPU needs %s of %s; try %s"):format(one[1], format.number(one[2], "bytes"),
-        format.number(capacity, "bytes"), REMEDY[one[1]])
-    end
+  for i, one in ipairs { { "rollout", rolls }, { "training", while_training(o, t) } } do
+    memory[i] = { phase = one[1], total = one[2], capacity = capacity, fits = one[2] <= capacity }
+    reason = reason or unfit(one[1], one[2], capacity)
   end
   return memory, parked * (machine.network.fast.host_gpus or HOST_GPUS), reason
 end

@@ -80,6 +80,40 @@ local function show(values, a)
   if values.explain then explain(a) end
 end
 
+local FOUND <const> = {
+  { key = "mode" }, { key = "gpus", title = "GPUs" }, { key = "train_gpus", title = "train" },
+  { key = "staleness", title = "k" }, { key = "trainer" }, { key = "engine" }, { key = "step", unit = "s" },
+  { key = "low", unit = "s", wide = 1 }, { key = "high", unit = "s", wide = 2 },
+  { key = "gpu_hours", title = "GPU-hours" }, { key = "dollars", title = "$" }, { key = "bound" },
+}
+
+-- "tp 2, pp 4": the fields of a table.
+local function worded(fields)
+  local list = {}
+  for _, name in ipairs(check.names(fields)) do
+    if type(fields[name]) ~= "table" then list[#list + 1] = ("%s %s"):format(name, fields[name]) end
+  end
+  return table.concat(list, ", ")
+end
+
+-- --search: the best deployments.
+local function search(values, question)
+  for _, name in ipairs { "minimize", "target", "top" } do question[name] = values[name] end
+  local found = require "tperf".search_rl(question)
+  if values.json then return io.stdout:write(require "tperf.output.json".encode(found), "\n") end
+  local rows = {}
+  for i, d in ipairs(found.deployments) do
+    rows[i] = { trainer = worded(d.train), engine = worded(d.rollout) }
+    for name, value in pairs(d) do
+      if type(value) ~= "table" then rows[i][name] = value end
+    end
+  end
+  require "tperf.cli.answer.table"(values, rows, FOUND)
+  if values.csv then return end
+  say("\n%d deployments, of which %d fit", found.tried, found.fitting)
+  for _, one in ipairs(found.refused) do say("%d left out: %s", one.deployments, one.reason) end
+end
+
 -- What an answer takes for granted, on standard error.
 local function tell(a)
   io.stdout:flush()
@@ -99,10 +133,16 @@ The rollout is simulated as tperf serve does it, all responses at once; the upda
 as tperf train does it, in packed micro-batches. For example:
   tperf rl qwen3-32b -s h100-sxm -g 32 --prompts 64 --samples 16 --prompt 120 \
     --response mean=3000,max=4096 --train-tp 4 --train-pp 2 --rollout-tp 4 --explain
+--search looks for the mode, the split, the staleness and the layouts that are not given.
 --train-gpus N gives GPUs to each pool, --staleness K lets them run side by side. The range of
 a step adds up the ranges of its parts; no measured steps made it.]],
   options = options.join(ask.options(registry.rows(), false), options.under("this command", {
     { long = "explain", help = "print the sum behind the step, with its numbers" },
+  }), options.under("search", {
+    { long = "search", help = "look for deployments: mode, split, staleness, tp, pp, recompute" },
+    { long = "minimize", value = "WHAT", help = "time (default), gpu_hours or dollars" },
+    { long = "target", value = "TIME", kind = "s", help = "the fewest GPUs, up to --gpus, for such a step" },
+    { long = "top", short = "k", value = "K", kind = "integer", help = "how many to print (default 10)" },
   }), { settings.option }, options.under("output", options.formats)),
   run = function(values, arguments)
     if not arguments[1] then return false, "MODEL is missing" end
@@ -114,6 +154,7 @@ a step adds up the ranges of its parts; no measured steps made it.]],
     local question, message = ask.asked(registry.rows(), values, { response = response })
     if not question then return false, message end
     question.model = arguments[1]
+    if values.search then return search(values, question) end
     local a = require "tperf.question.rl".run(question)
     show(values, a)
     tell(a)
