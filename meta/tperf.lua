@@ -54,6 +54,10 @@
 ---@field given? any what the files do not say: gpus, command (which one of a script), function (of a Python recipe), and a script's variables by name
 ---@field gpus? integer the GPUs of a launch whose files do not say them; given.gpus are its GPUs whatever they say
 
+---@class tperf.import.rl.request
+---@field files string[] the paths
+---@field stack? string the stack's name, by default the one whose settings they are
+
 ---@class tperf.infer.request
 ---@field fast? table GPUs of each axis in one fast domain: { tp =, ep =, pp = }, in place of the order of ranks; axes left open are placed with the least latency
 ---@field ops? boolean whether to list ops (false)
@@ -2594,6 +2598,11 @@ function tperf.import.launch(arguments) end
 ---@param path string
 ---@return table network  { format = name of the tool, tiers = list for the network of a system, notes = what the format cannot say, or tiers cannot }
 function tperf.import.network(path) end
+
+---Reads the configuration of a run: a shell script, YAML, TOML or JSON. Of several files the first counts.
+---@param arguments tperf.import.rl.request
+---@return table run  { stack, question = arguments of tperf.rl that the files give, assumed = { name, text } of arguments that follow from others, unread = names of settings that are not modelled, notes = texts }
+function tperf.import.rl(arguments) end
 
 ---The latency, throughput, memory and cost of one way to serve a model, for a static batch that starts at once, or one
 ---that is always full (steady); tperf.serve simulates arrivals and queues. Times in seconds, sizes in bytes.

@@ -59,6 +59,7 @@ local IMPORT = {
   launch = "tperf.import.launch read",
   arguments = "tperf.import.launch.arguments of",
   network = "tperf.import.network read",
+  rl = "tperf.import.rl read",
 }
 
 local PROTOTYPES = { architecture = true, block = true } -- what their objects leave out is looked for there

@@ -114,6 +114,59 @@ local function search(values, question)
   for _, one in ipairs(found.refused) do say("%d left out: %s", one.deployments, one.reason) end
 end
 
+local COMPARED <const> = {
+  { key = "phase" }, { key = "predicted", unit = "s" }, { key = "measured", unit = "s" },
+  { key = "ratio", title = "predicted / measured" }, { key = "rests", title = "look at" },
+}
+
+-- --measured: phase by phase.
+local function compare(values, a)
+  local steps = require "tperf.measured.steps"
+  local medians, count = steps.read(values.measured)
+  local rows = steps.compare(a, medians)
+  if values.json then return io.stdout:write(require "tperf.output.json".encode(rows), "\n") end
+  require "tperf.cli.answer.table"(values, rows, COMPARED)
+  if not values.csv then say("\nmedians of %d steps", count) end
+end
+
+-- --from: the question of a configuration, where options say nothing else.
+local function with_file(values, question, arguments)
+  local r = require "tperf.import.rl".read { files = values.from, stack = values.stack }
+  for name, value in pairs(r.question) do
+    if type(value) == "table" and type(question[name]) == "table" then
+      for field, inner in pairs(value) do
+        if question[name][field] == nil then question[name][field] = inner end
+      end
+    elseif question[name] == nil then
+      question[name] = value
+    end
+  end
+  if arguments[1] then question.model = arguments[1] end
+  for _, one in ipairs(r.assumed) do
+    if values[one.name:match "^%a+"] == nil then io.stderr:write("assumed: ", one.text, "\n") end
+  end
+  for _, text in ipairs(r.notes) do io.stderr:write("tperf: ", text, "\n") end
+  if r.unread[1] then
+    io.stderr:write(("tperf: %d settings of %s are not modelled: %s\n"):format(#r.unread, r.stack,
+      table.concat(r.unread, ", ")))
+  end
+  -- NeMo-RL's longest is a prompt and its response
+  if question.prompt and r.stack == "NeMo-RL" and not values.response and question.response then
+    question.response.max = math.max(question.response.max - question.prompt, 1)
+  end
+end
+
+local NEEDED <const> = { "system", "gpus", "prompts", "prompt", "response" }
+
+-- The question's arguments that neither options nor a file give.
+local function lacking(question)
+  for _, name in ipairs { "model", table.unpack(NEEDED) } do
+    if question[name] == nil then
+      return ("%s is missing: the file does not say it"):format(name == "model" and "MODEL" or "--" .. name)
+    end
+  end
+end
+
 -- What an answer takes for granted, on standard error.
 local function tell(a)
   io.stdout:flush()
@@ -138,6 +191,12 @@ as tperf train does it, in packed micro-batches. For example:
 a step adds up the ranges of its parts; no measured steps made it.]],
   options = options.join(ask.options(registry.rows(), false), options.under("this command", {
     { long = "explain", help = "print the sum behind the step, with its numbers" },
+  }), options.under("files", {
+    { long = "from", value = "FILE,...", kind = "list",
+      help = "read it from a configuration of verl, NeMo-RL, slime, OpenRLHF, TRL, prime-rl or AReaL" },
+    { long = "stack", value = "NAME", help = "whose configuration it is (default: by its settings)" },
+    { long = "launch", value = "STACK", help = "write it as settings of verl or nemo-rl" },
+    { long = "measured", value = "LOG", help = "compare phases with timers of verl, NeMo-RL or slime in a log" },
   }), options.under("search", {
     { long = "search", help = "look for deployments: mode, split, staleness, tp, pp, recompute" },
     { long = "minimize", value = "WHAT", help = "time (default), gpu_hours or dollars" },
@@ -145,18 +204,26 @@ a step adds up the ranges of its parts; no measured steps made it.]],
     { long = "top", short = "k", value = "K", kind = "integer", help = "how many to print (default 10)" },
   }), { settings.option }, options.under("output", options.formats)),
   run = function(values, arguments)
-    if not arguments[1] then return false, "MODEL is missing" end
+    if not arguments[1] and not values.from then return false, "MODEL is missing" end
     if arguments[2] then return false, ("one MODEL is needed, got '%s' too"):format(arguments[2]) end
-    local missing = options.missing(values, { "system", "gpus", "prompts", "prompt", "response" })
+    local missing = options.missing(values, values.from and { "system" } or NEEDED)
     if missing then return false, missing end
     local wrong = settings.apply(values, arguments)
     if wrong then return false, wrong end
     local question, message = ask.asked(registry.rows(), values, { response = response })
     if not question then return false, message end
     question.model = arguments[1]
+    if values.from then
+      with_file(values, question, arguments)
+      local what = lacking(question)
+      if what then return false, what end
+    end
+    if values.launch then
+      return io.stdout:write((require "tperf.export.rl".write(values.launch, question)))
+    end
     if values.search then return search(values, question) end
     local a = require "tperf.question.rl".run(question)
-    show(values, a)
+    if values.measured then compare(values, a) else show(values, a) end
     tell(a)
   end,
 }
