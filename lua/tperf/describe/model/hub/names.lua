@@ -66,7 +66,8 @@ local CALLED <const> = {
   ["phi-3-mini-4k"] = "phi-3-mini", ["phi-3-mini-128k"] = "phi-3-mini",
   ["phi-4-reasoning-plus"] = "phi-4", ["qwen3-coder-next"] = "qwen3-next-80b-a3b",
   ["deepseek-math-v2"] = "deepseek-v3.2",
-  ["glyph"] = "glm-4.1v-9b", ["lfm2-5-1-2b"] = "lfm2-1.2b", ["lfm2-5-1-2b-jp"] = "lfm2-1.2b",
+  ["macaron-v1-coding-venti"] = "glm-5.2", ["glyph"] = "glm-4.1v-9b", ["lfm2-5-1-2b"] = "lfm2-1.2b",
+  ["lfm2-5-1-2b-jp"] = "lfm2-1.2b",
   ["lfm2-5-350m"] = "lfm2-350m", ["ling-1t"] = "ring-1t", ["ernie-4-5-300b-a47b-pt"] = "ernie-4.5-300b-a47b",
   ["nvidia-nemotron-3-5-lightning-30b-a3b"] = "nemotron-3.5-lightning-30b-a3b",
 }
@@ -105,7 +106,7 @@ local PUBLISHED <const> = { ["kimi-k2-5"] = "gptq", ["kimi-k2-6"] = "gptq", ["ki
 
 -- Marks of fine-tuned or dated versions, which have the same sizes.
 local VERSIONS <const> = { "hf", "instruct", "chat", "it", "base", "thinking", "original", "preview", "quantized",
-  "%d%d%d%d", "v0%-%d", "v%d", "v%d%-%d" }
+  "%d%d%d%d", "%d%d%d%d%d%d", "v0%-%d", "v%d", "v%d%-%d" }
 
 local function plain(name) return (roots.last(name):lower():gsub("[^%w]+", "-"):gsub("%-$", "")) end
 
