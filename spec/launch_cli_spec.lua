@@ -241,3 +241,24 @@ describe("--launch", function()
     end)
   end)
 end)
+
+describe("--stack without a file", function()
+  it("chooses the stack's profile, in any of its names, and says which", function()
+    within(function(tperf)
+      local sizes = "train llama-3.1-8b -s h100-sxm -g 8 -b 16 --csv"
+      local one = tperf(sizes .. " --stack nanotron")
+      assert.equal(0, one.code, one.err)
+      assert.equal(tperf(sizes .. " --software nanotron-2025").out, one.out)
+      assert.matches("nanotron: software nanotron-2025\n", one.err, 1, true)
+      for _, name in ipairs { "megatron", "megatron-lm", "Megatron-LM" } do
+        local other = tperf(sizes .. " --stack " .. name)
+        assert.equal(tperf(sizes).out, other.out)
+        assert.matches("Megatron-LM: software typical, for it has no profile of its own", other.err, 1, true)
+      end
+      local load = "serve llama-3.1-8b -s h100-sxm --concurrency 2 --count 4 --prompt 64 --output 8 --csv"
+      assert.equal(tperf(load .. " --software sglang").out, tperf(load .. " --stack sglang").out)
+      assert.matches("--stack vllm: vLLM serves", tperf(sizes .. " --stack vllm").err, 1, true)
+      assert.equal(1, tperf(sizes .. " --stack megatrn").code)
+    end)
+  end)
+end)

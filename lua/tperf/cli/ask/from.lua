@@ -10,7 +10,8 @@ local from = {}
 --- The options of every command that reads launch files.
 from.options = {
   { long = "from", value = "FILE,...", kind = "list", help = "read it from a launch file (docs/recipes.md)" },
-  { long = "stack", value = "NAME", help = "the stack that the file is for (default: recognised)" },
+  { long = "stack", value = "NAME",
+    help = "the stack that the file is for (default: recognised); without one, its profile" },
   { long = "set", value = "PATH=VALUE,...", kind = "list",
     help = "change model.FIELD, system.FIELD ...; or fill a gap in the file" },
   { long = "ignore", value = "NAME,...", kind = "list",
@@ -146,6 +147,18 @@ end
 
 local OTHERS <const> = { train = "serve", search = "serve", serve = "train", infer = "train" }
 
+-- Takes the software profile of --stack without a file, and says which it is.
+local function choose_stack(values, serves)
+  local t = require "tperf.import.launch.tables".of(values.stack)[1]
+  if (t.kind == "serving") ~= serves then
+    error(("--stack %s: %s %s"):format(values.stack, t.stack, serves and "trains" or "serves"), 0)
+  end
+  local profile = t.software or serves and require "tperf.import.launch.arguments".profile(t.stack) or nil
+  values.software = values.software or profile
+  io.stderr:write(("%s: software %s%s\n"):format(t.stack, values.software or "typical",
+    not (values.software or profile) and ", for it has no profile of its own" or ""))
+end
+
 --- Fills in values and arguments of a command from the file of --from, except those given on the command line, and
 --- applies --set.
 ---@param values table
@@ -155,7 +168,8 @@ local OTHERS <const> = { train = "serve", search = "serve", serve = "train", inf
 ---@return string? message  if the options are wrong
 function from.fill(values, arguments, how)
   if not values.from then
-    if values.stack then return "--stack goes with --from" end
+    if values.stack and how == "infer" then return "--stack goes with --from: `tperf serve` has engines' profiles" end
+    if values.stack then choose_stack(values, how == "serve") end
     return settings.apply(values, arguments)
   end
   local launch, given = launch_of(values)

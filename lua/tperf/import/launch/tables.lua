@@ -174,7 +174,7 @@ function tables.of(stack, version)
   local list, known = {}, {}
   for _, t in ipairs(tables.all()) do
     if is_called(t, stack) then table.insert(list, 1, t) end
-    known[#known + 1] = t.stack
+    if known[#known] ~= t.stack then known[#known + 1] = t.stack end
   end
   if not list[1] then
     check.fail("no table of options of the stack %s%s; known: %s; 'options' names a file with one", check.show(stack),

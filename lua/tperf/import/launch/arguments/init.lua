@@ -266,6 +266,11 @@ end
 -- tperf's profiles of the engines.
 local SOFTWARE <const> = { vLLM = "vllm", SGLang = "sglang", ["TensorRT-LLM"] = "tensorrt-llm" }
 
+--- The profile of a stack's engine; nil: tperf has none.
+---@param stack string
+---@return string?
+function arguments.profile(stack) return SOFTWARE[stack] end
+
 --- The engine settings of a server's launch, as named by tperf.serve; those left at the engine's default are absent.
 ---@param launch table
 ---@param software string?  the profile asked for; the launch's own engine if nil
