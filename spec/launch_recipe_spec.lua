@@ -150,3 +150,23 @@ describe("a part of a GPU", function()
     assert.matches("m asks for 0.5 of a GPU: a whole one is predicted", table.concat(r.assumed, "\n"), 1, true)
   end)
 end)
+
+describe("a server of an engine that is not simulated", function()
+  it("has weights and a cache, and says whose scheduler stands for its own", function()
+    for command, expected in pairs {
+      ["lmdeploy serve api_server Qwen/Qwen3-32B --tp 2 --session-len 32768 --quant-policy 8 --model-format hf "
+        .. "--max-batch-size 64 --server-port 1"] = { "LMDeploy", "Qwen/Qwen3-32B", 2, 32768, "int8", 64 },
+      ["text-generation-launcher --model-id Qwen/Qwen3-32B --num-shard 4 --max-total-tokens 8192 --quantize awq"]
+        = { "TGI", "Qwen/Qwen3-32B", 4, 8192, "auto", nil, "awq" },
+    } do
+      local r = read(command .. "\n", nil, nil, "run.sh")
+      assert.same(expected, { r.stack, r.model_name, r.tp, r.seq_max, r.kv_dtype, r.max_batch, r.quantization })
+      assert.same({}, refused(r))
+      local engine, left = require "tperf.import.launch.arguments".engine(r)
+      assert.is_nil(engine.software)
+      assert.matches("which is not simulated: vLLM's rules stand for it", left[1], 1, true)
+    end
+    assert.same({ "--speculate", "--lora-adapters" }, refused(read(
+      "text-generation-launcher --model-id x/y --speculate 3 --lora-adapters a\n", nil, nil, "run.sh")))
+  end)
+end)

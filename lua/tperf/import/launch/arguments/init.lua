@@ -64,7 +64,7 @@ end
 
 -- Engines' names for the dtypes of caches, and for quantization methods: { dtype of stored weights, of products }.
 local CACHES <const> = { fp8 = "fp8", fp8_e4m3 = "fp8", fp8_e5m2 = "fp8", bfloat16 = "bf16", bf16 = "bf16",
-  float16 = "bf16", half = "bf16", int8 = "int8", nvfp4 = "fp4", fp4_e2m1 = "fp4" }
+  float16 = "bf16", half = "bf16", int8 = "int8", int4 = "int4", nvfp4 = "fp4", fp4_e2m1 = "fp4" }
 local QUANTIZED <const> = { fp8 = { "fp8", "fp8" }, w8a8_fp8 = { "fp8", "fp8" }, modelopt = { "fp8", "fp8" },
   modelopt_fp4 = { "fp4", "fp4" }, nvfp4 = { "fp4", "fp4" }, w8a8_int8 = { "int8", "int8" }, awq = { "int4", "bf16" },
   awq_marlin = { "int4", "bf16" }, gptq = { "int4", "bf16" }, gptq_marlin = { "int4", "bf16" },
@@ -282,6 +282,11 @@ function arguments.engine(launch, software)
     max_num_batched_tokens = launch.max_tokens or launch.chunk, max_model_len = launch.seq_max,
     chunked_prefill = launch.chunked_prefill }
   if launch.prefix_cache == false then engine.prefix_caching = false end
+  if not name then
+    left[1] = ("what %s schedules and keeps for its cache, which is not simulated: vLLM's rules stand for it"):format(
+      launch.stack)
+    return engine, left
+  end
   if software and software:find(name, 1, true) ~= 1 then
     left[1] = ("what %s schedules otherwise than %s, and its share of memory for the cache"):format(launch.stack,
       software)

@@ -9,7 +9,8 @@ local manifest = {}
 
 -- What images start with arguments alone.
 local ENTRYPOINTS <const> = { ["vllm/vllm%-openai"] = "vllm serve", ["lmcache/vllm%-openai"] = "vllm serve",
-  ["rocm/vllm"] = "vllm serve", ["llm%-d/llm%-d"] = "vllm serve" }
+  ["rocm/vllm"] = "vllm serve", ["llm%-d/llm%-d"] = "vllm serve",
+  ["huggingface/text%-generation%-inference"] = "text-generation-launcher" }
 
 local MOST_DEPTH <const> = 40
 

@@ -80,6 +80,12 @@ local function training(s, context, r)
   r.zero = stage(s, context, r)
 end
 
+-- Caches by their bits, as LMDeploy's quant_policy has them.
+local BITS <const> = { [0] = "auto", [4] = "int4", [8] = "int8" }
+
+-- Layouts of checkpoints that say nothing of their dtypes.
+local PLAIN <const> = { hf = true, llama = true }
+
 local function serving(s, context, r)
   for _, axis in ipairs { "tp", "pp", "cp", "dp" } do r[axis] = common.size(context, s:concept(axis), axis) or 1 end
   r.gpus = r.tp * r.pp * r.cp * r.dp
@@ -89,13 +95,17 @@ local function serving(s, context, r)
   r.etp = math.max(1, r.tp // r.ep)
   r.max_batch, r.max_tokens = s:concept "scheduler.max_batch", s:concept "scheduler.max_tokens"
   r.seq_max, r.kv_dtype = s:concept "seq.max", s:concept "kv_cache.dtype"
+  r.kv_dtype = BITS[r.kv_dtype] or r.kv_dtype
+  local stored = s:concept "quantization"
+  r.quantization, r.engine = not PLAIN[stored] and stored or nil, {}
+  for _, row in ipairs(s.table.by_concept["dtype.compute"] or {}) do common.sixteen_bits(s, row.option) end
 end
 
 function generic.read(s, context)
   local r = {}
   if s.table.kind == "serving" then serving(s, context, r) else training(s, context, r) end
   context.assume("%s has no module of its own: its options are taken for what their concepts say", s.table.stack)
-  r.model_name = s:concept "model.name"
+  r.model_name = s:concept "model.name" or s.table.kind == "serving" and s.words[1] or nil
   return r
 end
 
