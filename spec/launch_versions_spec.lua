@@ -41,6 +41,18 @@ python -m torch.distributed.launch --nproc_per_node 8 --nnodes $NNODES --node_ra
     }, { overlap_grad_reduce = false, zero = 0, recompute = "full", dp = 2 })
   end)
 
+  it("Megatron-LM with merges of byte pairs, which are GPT-2's", function()
+    local command = "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 24 --hidden-size 2048 "
+      .. "--num-attention-heads 32 --seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 4 --merge-file m"
+    local function vocab(more)
+      local files = { { name = "run.sh", text = command .. more } }
+      return tperf.import.arguments(tperf.import.launch { files = files }).model.vocab
+    end
+    assert.equal(50257, vocab "")
+    assert.equal(50304, vocab " --vocab-size 50304")
+    assert.error_matches(function() vocab " --tokenizer-type HuggingFaceTokenizer" end, "does not say the vocabulary")
+  end)
+
   it("Megatron-LM with experts, hybrid shards and overlapped exchanges", function()
     says({{"run.sh", [[
 torchrun --nproc_per_node=8 --nnodes=${SLURM_NNODES} pretrain_gpt.py --num-layers 32 --hidden-size 4096 \

@@ -129,6 +129,10 @@ function bridge.read(s, context)
   if s:has "mixed_precision" or s.by_option.mixed_precision then s:set "model.first_last_layers_bf16" end -- it decides
   r.offloading, r.axes = offloading.bridge(s), axes.bridge(s, r)
   if wide == false then r.axes.gradients = "bf16" end
+  if r.axes.overlap_param_gather == false and r.axes.overlap_param_gather_with_optimizer_step then
+    r.axes.overlap_param_gather_with_optimizer_step = nil
+    context.assume "overlap_param_gather_with_optimizer_step does nothing: overlap_param_gather is off"
+  end
   r.peft, r.lora_rank = r.axes.peft, nil
   r.attention = common.unfused(s:get "model.attention_backend", s:get "model.transformer_impl")
   local dispatcher, backend = s:set "model.moe_token_dispatcher_type", s:get "model.moe_flex_dispatcher_backend"

@@ -167,6 +167,16 @@ local function activation(s, context)
   return false, squared and "relu2" or "gelu"
 end
 
+local GPT2 <const> = 50257 -- tokens of GPT-2's byte-pair encoding (its vocab.json)
+
+-- A file of merges is of byte-pair encoding, which pretrain_gpt.py has where it names no other (args_defaults).
+local function by_merges(s, context)
+  local kind = s.by_option["--tokenizer-type"]
+  if not s.by_option["--merge-file"] or kind and kind.value ~= "GPT2BPETokenizer" or context.given.vocab then return end
+  context.assume("the vocabulary has the %d tokens of GPT-2's files: --merge-file is of its encoding", GPT2)
+  return GPT2
+end
+
 --- The description by Megatron-LM's arguments.
 function model.of_arguments(s, context)
   local layers = s:get "--num-layers" or s:set "--encoder-num-layers" or s:set "--decoder-num-layers"
@@ -182,7 +192,8 @@ function model.of_arguments(s, context)
   local positions = s:set "--use-rotary-position-embeddings" and "rope" or nil
   if s:set "--no-position-embedding" ~= nil then positions = "none" end
   local m = model.of(s, context, model.megatron, {
-    layers = layers, gated = gated, activation = kind, kv_heads = own or kv_heads, vocab = s:concept "model.vocab",
+    layers = layers, gated = gated, activation = kind, kv_heads = own or kv_heads,
+    vocab = s:concept "model.vocab" or by_merges(s, context),
     untied = s:set "--untie-embeddings-and-output-weights" == true,
     linear_bias = s:set "--disable-bias-linear" == nil, positions = positions,
   })
