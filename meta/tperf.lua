@@ -1224,6 +1224,7 @@
 ---@field offload_layers? integer first layers of each chunk whose activations the host holds
 ---@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] Modules whose inputs the host holds: core_attn, moe_act ... See docs/memory.md.
 ---@field offload_optimizer? number part of the optimizer's states that the host holds and updates
+---@field offload_params? boolean the host holds the shards of weights and all of the optimizer (ZeRO 3)
 ---@field overlap_moe_a2a? boolean Hide expert all-to-alls behind another micro-batch's opposite pass. Megatron-LM's --overlap-moe-expert-parallel-comm. Schedules 1f1b and interleaved_1f1b pair passes for it; schedules that already overlap then hide only these collectives.
 ---@field delay_wgrad? boolean Delay experts' weight gradients to hide more of their all-to-alls. They wait until the exchange has started (Megatron-LM's --delay-wgrad-compute).
 ---@field overlap_shared_experts? boolean Run shared experts beside their own micro-batch's all-to-alls. The first product beside the dispatch, the last beside the combine (Megatron-LM's --moe-shared-expert-overlap, and refused where it refuses it).
@@ -1703,6 +1704,7 @@
 ---@field offload_layers? integer first layers of each chunk whose activations the host holds
 ---@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] Modules whose inputs the host holds: core_attn, moe_act ... See docs/memory.md.
 ---@field offload_optimizer? number part of the optimizer's states that the host holds and updates
+---@field offload_params? boolean the host holds the shards of weights and all of the optimizer (ZeRO 3)
 ---@field overlap_moe_a2a? boolean Hide expert all-to-alls behind another micro-batch's opposite pass. Megatron-LM's --overlap-moe-expert-parallel-comm. Schedules 1f1b and interleaved_1f1b pair passes for it; schedules that already overlap then hide only these collectives.
 ---@field delay_wgrad? boolean Delay experts' weight gradients to hide more of their all-to-alls. They wait until the exchange has started (Megatron-LM's --delay-wgrad-compute).
 ---@field overlap_shared_experts? boolean Run shared experts beside their own micro-batch's all-to-alls. The first product beside the dispatch, the last beside the combine (Megatron-LM's --moe-shared-expert-overlap, and refused where it refuses it).
@@ -1884,6 +1886,7 @@ function tperf_Report:save(path) end
 ---@field offload_layers? integer first layers of each chunk whose activations are offloaded to the host
 ---@field offload_modules? string[] modules whose inputs are offloaded
 ---@field offload_optimizer? number part of the optimizer's states that the host holds and updates
+---@field offload_params? boolean the host holds the shards of weights
 ---@field sequence_parallel boolean
 ---@field fast table<string, integer> GPUs of each axis in one fast domain
 ---@field placement "stack"|"best"|"given" in the stack's order of ranks, as is fastest, or as `fast` asked

@@ -28,6 +28,7 @@ local VALUES <const> = {
   recompute_method = { "block", recompute = "full", recompute_num_layers = 4 },
   recompute_num_layers = { 3, recompute = "full" }, recompute_layers = { 3, recompute = "full" },
   offload_modules = { "core_attn" }, offload_layers = { 2 }, offload_optimizer = { 0.5 },
+  offload_params = { true, zero = 3 },
   delay_wgrad = { true, overlap_moe_a2a = true }, overlap_moe_a2a = { true },
   overlap_param_gather_with_optimizer_step = { true, overlap_param_gather = true },
   overlap_param_gather = { false }, overlap_grad_reduce = { false }, bucket_size = { 1e6 },

@@ -148,6 +148,12 @@ describe("Axolotl's YAML", function()
     assert.same({ kind = "qlora", rank = 16, targets = { "up_proj", "down_proj", "q_proj" }, dropout = 0.0 }, a.peft)
   end)
 
+  it("has weights and the optimizer on the host", function()
+    local a = arguments("a.yaml", TEXT:format "adamw_torch_fused" .. "fsdp_version: 2\nfsdp_config:\n"
+      .. "  offload_params: true\n", { gpus = 8 })
+    assert.same({ 3, true, 1.0 }, { a.zero, a.offload_params, a.offload_optimizer })
+  end)
+
   it("has frozen weights of 8 bits", function()
     local a = arguments("a.yaml", TEXT:format "adamw_bnb_8bit" .. "adapter: lora\nload_in_8bit: true\nlora_r: 16\n"
       .. "lora_target_linear: true\n", { gpus = 2 })
@@ -177,7 +183,7 @@ describe("Axolotl's YAML", function()
   it("is refused for what no prediction has", function()
     for _, line in ipairs { "load_in_8bit: true", "gradient_checkpointing: offload",
       "activation_offloading: true", "optimizer: came_pytorch", "fp8: true", "unfrozen_parameters: [lm_head.*]",
-      "rl: kto", "rl: ipo_pairs", "fsdp_config:\n  offload_params: true" } do
+      "rl: kto", "rl: ipo_pairs", "layer_offloading: true" } do
       local text = TEXT:format "adamw_torch_fused"
       if line:find "^optimizer" then text = text:gsub("optimizer: %g+\n", "") end
       assert.is_truthy(refused(read("a.yaml", text .. line .. "\n", { gpus = 2 }))[1], line)

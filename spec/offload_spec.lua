@@ -156,6 +156,41 @@ it("a simulated offload takes as long as the closed form, and has tasks for its 
   assert.is_true(copies > cases(24, 60))
 end)
 
+describe("offloaded weights", function()
+  local function ask(o)
+    o.model, o.system, o.gpus, o.zero, o.global_batch = "llama-3.1-8b", "h100-sxm", 8, 3, 8
+    o.sharding, o.weights, o.recompute = "fsdp", "fp32", "full"
+    return tperf.train(o)
+  end
+
+  it("leave the GPU, and are copied to it before each gather", function()
+    local shard <const> = 4 * 8030261248 / 8 -- bytes in fp32 on one of 8 GPUs
+    local here = ask { offload_optimizer = 1, data_overlap = false }
+    local there = ask { offload_params = true, data_overlap = false }
+    assert.near(shard, here.memory.weights - there.memory.weights, 1)
+    -- Forward and backward; nothing comes back after the step.
+    assert.near(2 * shard / LINK, there.breakdown.data_comm - here.breakdown.data_comm, 1e-4)
+    assert.near(shard / LINK, here.breakdown.optimizer - there.breakdown.optimizer, 1e-4)
+  end)
+
+  it("take the same time in the simulation", function()
+    local c, simulated = ask { offload_params = true }, ask { offload_params = true, simulate = true }
+    assert.near(1, simulated.time / c.time, 0.01)
+  end)
+
+  it("are of ZeRO 3, with all of the optimizer", function()
+    for message, o in pairs {
+      ["'offload_params' is of zero = 3"] = { zero = 1, offload_params = true },
+      ["'offload_params' has all of the optimizer"] = { zero = 3, offload_params = true, offload_optimizer = 0.5 },
+    } do
+      assert.error_matches(function()
+        tperf.train { model = "llama-3.1-8b", system = "h100-sxm", gpus = 8, global_batch = 8, zero = o.zero,
+          offload_params = true, offload_optimizer = o.offload_optimizer }
+      end, message)
+    end
+  end)
+end)
+
 describe("offload options", function()
   local function refused(o, words)
     local ok, message = pcall(train, o)

@@ -213,6 +213,8 @@ typedef struct tperf_pipeline_time {
           "the first bucket's weights are gathered during the optimizer step")                     \
     FIELD(NUMBER, offloaded, "offloaded", NULL, TPERF_REQUIRED, 0, 1,                              \
           "part of the optimizer state that the host keeps and updates")                           \
+    FIELD(FLAG, weights_on_host, "weights_on_host", NULL, 0, 0, 1,                                 \
+          "the host keeps the shards of ZeRO 3's weights, which are copied before they are gathered") \
     FIELD(NUMBER, iterations, "iterations", NULL, TPERF_REQUIRED, 0, TPERF_ANY,                    \
           "Newton-Schulz iterations that orthogonalise each matrix's update (Muon); 0: none")      \
     FIELD(NUMBER, reshards, "reshards", NULL, TPERF_REQUIRED, -TPERF_ANY, TPERF_ANY,               \

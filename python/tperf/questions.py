@@ -218,6 +218,7 @@ def search(
     offload_layers=None,
     offload_modules=None,
     offload_optimizer=None,
+    offload_params=None,
     optimizer=None,
     overlap_grad_reduce=None,
     overlap_moe_a2a=None,
@@ -313,6 +314,7 @@ def search(
     offload_layers: first layers of each chunk whose activations the host holds
     offload_modules: modules whose inputs the host holds: core_attn, moe_act .... See docs/memory.md.
     offload_optimizer: part of the optimizer's states that the host holds and updates
+    offload_params: the host holds the shards of weights and all of the optimizer (ZeRO 3)
     optimizer: adam (default), adamw, adam_8bit, adafactor, lion, muon, sgd ...
     overlap_grad_reduce: reduce gradients in buckets during the backward pass (as the software)
     overlap_moe_a2a: hide expert all-to-alls behind another micro-batch's opposite pass. Megatron-LM's
@@ -554,6 +556,7 @@ def train(
     offload_layers=None,
     offload_modules=None,
     offload_optimizer=None,
+    offload_params=None,
     optimizer=None,
     overlap_grad_reduce=None,
     overlap_moe_a2a=None,
@@ -642,6 +645,7 @@ def train(
     offload_layers: first layers of each chunk whose activations the host holds
     offload_modules: modules whose inputs the host holds: core_attn, moe_act .... See docs/memory.md.
     offload_optimizer: part of the optimizer's states that the host holds and updates
+    offload_params: the host holds the shards of weights and all of the optimizer (ZeRO 3)
     optimizer: adam (default), adamw, adam_8bit, adafactor, lion, muon, sgd ...
     overlap_grad_reduce: reduce gradients in buckets during the backward pass (as the software)
     overlap_moe_a2a: hide expert all-to-alls behind another micro-batch's opposite pass. Megatron-LM's

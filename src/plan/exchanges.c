@@ -10,7 +10,8 @@ typedef struct exchanger {
     tperf_group group;
     bool has_rate;
     tperf_rate rate;
-    double parts; // collectives one after the other, each of an equal part
+    double parts;  // collectives one after the other, each of an equal part
+    double copied; // bytes that come from the host first
 } exchanger;
 
 static exchanger exchanger_of(const tperf_job *job, tperf_collective kind, tperf_group group) {
@@ -22,10 +23,11 @@ static exchanger exchanger_of(const tperf_job *job, tperf_collective kind, tperf
 
 static double exchange(const exchanger *e, double bytes) {
     double part = bytes / e->parts;
+    double copy = e->copied > 0 ? tperf_copy_time(e->job->on.system, e->copied) : 0;
     if (!e->has_rate)
-        return e->parts *
-               tperf_collective_time(e->job->on.system, e->job->on.rules, e->kind, part, e->group);
-    return bytes > 0 ? e->parts * (e->rate.latency_s + part * e->rate.per_byte_s) : 0;
+        return copy + e->parts * tperf_collective_time(e->job->on.system, e->job->on.rules, e->kind,
+                                                       part, e->group);
+    return copy + (bytes > 0 ? e->parts * (e->rate.latency_s + part * e->rate.per_byte_s) : 0);
 }
 
 // The collectives that gather weights and reduce gradients among the GPUs with copies of them.
@@ -68,6 +70,13 @@ static double gathered_bytes(const tperf_training *t, const tperf_weights *weigh
     return trained + (zero >= 3 ? weights->frozen : 0);
 }
 
+// Bytes of a GPU's shard of weights that are kept on the host, which are copied as they are kept
+// (torch.distributed.fsdp, CPUOffloadPolicy).
+static double shard_bytes(const tperf_training *t, const tperf_weights *weights, double shards) {
+    double trained = t->kept_bytes > 0 ? t->kept_bytes * weights->count : weights->gathered;
+    return (trained + weights->frozen) / shards;
+}
+
 static bool has_experts(const tperf_workload *workload, const tperf_layer_cost *costs) {
     for (int i = 0; i < workload->n_sections; i++)
         if (costs[i].experts.bytes > 0) return true;
@@ -84,6 +93,8 @@ TPERF_INLINED void visit_comms(const exchangers *x, const tperf_weights *weights
     if (x->zero) {
         exchanger gather = x->gather;
         if (x->owners > 0) gather.parts = fmin(fmax(weights->matrices, 1), x->owners);
+        if (t->weights_on_host)
+            gather.copied = shard_bytes(t, weights, fmax((double)gather.group.size, 1));
         visit(result, &gather, gathered_bytes(t, weights, x->zero), true, experts);
     }
     double gradients = t->gradient_bytes * weights->count;

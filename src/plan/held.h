@@ -125,6 +125,10 @@ static inline tperf_memory tperf_memory_at(const tperf_stage_weights *w,
         .host = tperf_smaller(in_flight, s->microbatches) * a->host +
                 tperf_smaller(s->last_in_flight, s->microbatches) * a->last_host,
     };
+    if (t->weights_on_host) {
+        m.host += m.weights - w->copies;
+        m.weights = w->copies;
+    }
     if (s->zero >= 3 && t->reshards == 0 && s->shards > 1)
         m.weights += tperf_share(w->gathered, s, false);
     if (t->gradients_follow && s->reduced && !(s->zero >= 3 && t->gradients_replaced))

@@ -364,7 +364,7 @@ tperf_host_update tperf_optimizer_host(const tperf_plan *plan) {
     end_updated.count += part * end;
     tperf_host_update u = {
         .bytes_out = most_of(plan, gradients, gradients),
-        .bytes_in = most_of(plan, back, back),
+        .bytes_in = t->weights_on_host ? 0 : most_of(plan, back, back),
         .bytes_updated = most_of(plan, updated, end_updated),
     };
     u.out = tperf_copy_time(system, u.bytes_out);

@@ -144,6 +144,7 @@ function training.of(o, rules, model)
     communicator_bytes = kernels.of "memory".nccl, context_bytes = kernels.of "memory".context,
     slack = kernels.of "memory".reserved - 1,
     data_overlap = o.data_overlap and 1 or 0, offloaded = o.offload_optimizer,
+    weights_on_host = o.offload_params,
     iterations = optimizer.iterations or 0,
     reshards = o.reshard_after_forward and 1 or 0, reserved = o.reserve,
     reduces_whole = o.gradient_reduce == "all_reduce", broadcast_layers = o.broadcast_weights and model.layers or 0,

@@ -89,6 +89,7 @@ local configuration = {}
 ---@field offload_layers? integer first layers of each chunk whose activations are offloaded to the host
 ---@field offload_modules? string[] modules whose inputs are offloaded
 ---@field offload_optimizer? number part of the optimizer's states that the host holds and updates
+---@field offload_params? boolean the host holds the shards of weights
 ---@field sequence_parallel boolean
 ---@field fast table<string, integer> GPUs of each axis in one fast domain
 ---@field placement "stack"|"best"|"given" in the stack's order of ranks, as is fastest, or as `fast` asked

@@ -28,6 +28,8 @@ offload.arguments = {
     doc = "modules whose inputs the host holds: core_attn, moe_act ...", more = "See docs/memory.md." },
   { name = "offload_optimizer", group = "memory", check = check.number { min = 0, max = 1, default = 0 },
     doc = "part of the optimizer's states that the host holds and updates", option = { value = "PART" } },
+  { name = "offload_params", group = "memory", check = check.boolean { default = false },
+    doc = "the host holds the shards of weights and all of the optimizer (ZeRO 3)", option = {} },
 }
 
 -- The first argument that asks for offloading.
@@ -37,7 +39,27 @@ local function asked_of(o)
   end
 end
 
+local function is_third(zero)
+  if type(zero) ~= "table" then return zero == 3 end
+  for _, stage in ipairs(zero) do
+    if stage ~= 3 then return false end
+  end
+  return zero[1] ~= nil
+end
+
+-- What goes with weights on the host: they are in shards, and the host updates all of them.
+local function fill_params(o)
+  if not o.offload_params then return nil end
+  if not is_third(o.zero) then return "'offload_params' is of zero = 3, which shards weights" end
+  if o.offload_optimizer > 0 and o.offload_optimizer < 1 then
+    return "'offload_params' has all of the optimizer on the host: offload_optimizer = 1"
+  end
+  o.offload_optimizer = 1.0
+end
+
 local function contradiction(o)
+  local wrong = fill_params(o)
+  if wrong then return wrong end
   if not o.offload_layers then return nil end
   if o.offload_modules then return "give 'offload_layers' or 'offload_modules', not both" end
   for _, how in ipairs(type(o.recompute) == "table" and o.recompute or { o.recompute }) do
@@ -99,6 +121,7 @@ function offload.describe(c, variant, o)
   c.offload_layers = o.offload_layers
   c.offload_modules = variant.offload_modules and recompute.names(variant.offload_modules)
   c.offload_optimizer = o.offload_optimizer > 0 and o.offload_optimizer or nil
+  c.offload_params = o.offload_params or nil
 end
 
 --- The same in words, such as "4 layers, optimizer 50 %"; nil: nothing is offloaded.
@@ -108,6 +131,7 @@ function offload.words(c)
   local words = {}
   if c.offload_layers then words[1] = ("%d layer%s"):format(c.offload_layers, c.offload_layers == 1 and "" or "s") end
   if type(c.offload_modules) == "table" then words[#words + 1] = table.concat(c.offload_modules, "+") end
+  if c.offload_params then words[#words + 1] = "weights" end
   if c.offload_optimizer then words[#words + 1] = ("optimizer %.4g %%"):format(100 * c.offload_optimizer) end
   return words[1] and table.concat(words, ", ")
 end

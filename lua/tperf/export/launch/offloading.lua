@@ -8,8 +8,9 @@ local schema = {
   offload_layers = check.integer { min = 1, max = 1 << 16, optional = true },
   offload_modules = check.list(check.choice { offload.modules }, { optional = true, max = #offload.modules }),
   offload_optimizer = check.number { min = 0, max = 1, optional = true },
+  offload_params = check.boolean { optional = true },
 }
-local NAMES <const> = { "offload_layers", "offload_modules", "offload_optimizer" }
+local NAMES <const> = { "offload_layers", "offload_modules", "offload_optimizer", "offload_params" }
 
 --- Copies the offloading settings of a configuration, checked.
 function offloading.copy(c, n)
@@ -20,6 +21,7 @@ end
 
 --- Writes Megatron-Core's settings under a stack's names for them: { optimizer, fraction, layers, fine, modules }.
 function offloading.put(n, w, names)
+  if n.offload_params then w.cannot("offload_params", true, "is not told to offload it here") end
   if n.offload_layers and n.pp > 1 then
     w.cannot("offload_layers", n.offload_layers, "does it without pipelines alone")
   end
@@ -34,12 +36,14 @@ function offloading.put(n, w, names)
   w.put(names.fraction, n.offload_optimizer)
 end
 
---- Refuses what a stack cannot offload. optimizer: whether it can offload the optimizer.
+local OPTIMIZER <const> = { offload_optimizer = true, offload_params = true }
+
+--- Refuses what a stack cannot offload. optimizer: whether it can offload the optimizer, and weights with it.
 function offloading.refuse(n, w, optimizer)
   for _, name in ipairs(NAMES) do
     local value = n[name]
     if type(value) == "table" then value = value[1] end
-    if value and value ~= 0 and not (optimizer and name == "offload_optimizer") then
+    if value and value ~= 0 and not (optimizer and OPTIMIZER[name]) then
       w.cannot(name, value, "is not told to offload it here")
     end
   end

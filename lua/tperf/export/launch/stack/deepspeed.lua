@@ -64,6 +64,7 @@ return function(n, w)
     w.put("zero_optimization.offload_optimizer.device", "cpu")
     w.put("zero_optimization.offload_optimizer.ratio", n.offload_optimizer)
   end
+  if n.offload_params then w.put("zero_optimization.offload_param.device", "cpu") end
   if n.tp > 1 then w.put("tensor_parallel.autotp_size", n.tp) end
   if n.cp > 1 then w.put("sequence_parallel_size", n.cp) end
   if n.pp > 1 then

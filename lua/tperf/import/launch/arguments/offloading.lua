@@ -31,8 +31,13 @@ function offloading.bridge(s) return of(s, BRIDGE) end
 --- The offloading of DeepSpeed's settings: to the host's memory, not to a disk.
 function offloading.deepspeed(s)
   if s:get "zero_optimization.offload_optimizer.device" ~= "cpu" then return nil end
-  return { optimizer = tonumber(s:get "zero_optimization.offload_optimizer.ratio") or 1.0 }
+  local part = tonumber(s:get "zero_optimization.offload_optimizer.ratio") or 1.0
+  local third = tonumber((s:concept "zero")) == 3 and part >= 1
+  return { optimizer = part, params = third and s:get "zero_optimization.offload_param.device" == "cpu" or nil }
 end
+
+--- The offloading of FSDP's CPUOffload: shards of weights and all of the optimizer.
+offloading.fsdp = { optimizer = 1.0, params = true }
 
 --- Adds the offloading to arguments.
 ---@param launch table  of tperf.import.launch
@@ -46,6 +51,7 @@ function offloading.add(launch, a)
     end
   end
   a.offload_modules, a.offload_layers = known[1] and known, r.layers
+  a.offload_params = r.params
   a.offload_optimizer = r.optimizer and r.optimizer > 0 and math.min(r.optimizer, 1.0) or nil
 end
 

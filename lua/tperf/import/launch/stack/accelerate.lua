@@ -1,6 +1,7 @@
 --- Hugging Face Accelerate's YAML: FSDP 1 and 2, DeepSpeed, Megatron-LM; or a DeepSpeed JSON that it fills.
 local common = require "tperf.import.launch.stack.common"
 local deepspeed = require "tperf.import.launch.stack.deepspeed"
+local offloading = require "tperf.import.launch.arguments.offloading"
 
 local accelerate = {}
 
@@ -83,6 +84,7 @@ function accelerate.read(s, context)
     r.dp = common.divided(context, r.gpus, r.tp * r.pp * r.cp, "tp x pp x cp in the processes")
   end
   if sharded then fsdp(s, context, r) end
+  if sharded and r.zero == 3 and s:get "fsdp_config.fsdp_offload_params" then r.offloading = offloading.fsdp end
   if r.zero == 3 and sharded and r.dp_replicate then
     if r.dp_shard * r.cp == 1 then r.zero = 0 elseif r.dp_shard < r.dp then r.axes = { shard = r.dp_shard } end
   end

@@ -3,6 +3,7 @@
 local accelerate = require "tperf.import.launch.stack.accelerate"
 local checkpoints = require "tperf.import.launch.arguments.checkpoints"
 local common = require "tperf.import.launch.stack.common"
+local offloading = require "tperf.import.launch.arguments.offloading"
 local launch_axes = require "tperf.import.launch.arguments.axes"
 local deepspeed = require "tperf.import.launch.stack.deepspeed"
 local roots = require "tperf.base.roots"
@@ -259,7 +260,7 @@ local function by_name(context, r, name)
   context.assume("%s is not at hand: ZeRO %d, as its name says", name, r.zero)
   if name:lower():find "offload" then
     r.offload = { optimizer = "cpu", params = r.zero == 3 and "cpu" or nil }
-    r.offloading = { optimizer = 1.0 }
+    r.offloading = { optimizer = 1.0, params = r.zero == 3 or nil }
   end
 end
 
@@ -302,7 +303,9 @@ local function engine(s, context, r)
   elseif context.launcher or context.launcher_name then
     return of_launcher(context, r)
   elseif kind == "fsdp2" or s:has "fsdp" or s:has "fsdp.version" or s:has "fsdp.strategy" or s:has "dp.shard" then
-    if fsdp(s, r) then r.offload = { params = "cpu" } end
+    local by_word, option = fsdp(s, r), s.by_option["fsdp_config.offload_params"]
+    if by_word or option and option.value == true then r.offload, r.offloading = { params = "cpu" }, offloading.fsdp end
+    if option then option.read = true end
     return "fsdp"
   elseif any(s, "zero.distributed") then
     r.zero = 1
