@@ -154,6 +154,20 @@ describe("Axolotl's YAML", function()
     assert.same({ 3, true, 1.0 }, { a.zero, a.offload_params, a.offload_optimizer })
   end)
 
+  -- Its docs/gradient_checkpointing.qmd: adapters' training offloads instead of recomputing.
+  it("has activations on the host", function()
+    local text = TEXT:format "adamw_torch_fused" .. "gradient_checkpointing: %s\n"
+    local lora = "adapter: lora\nlora_r: 8\nlora_target_linear: true\n"
+    local function answer(mode, more)
+      local a = arguments("a.yaml", text:format(mode) .. more, { gpus = 2 })
+      return { a.recompute, a.offload_layers or "none", (a.offload_modules or {})[1] }
+    end
+    assert.same({ "none", 32 }, answer("true", lora .. "activation_offloading: true\n"))
+    assert.same({ "none", 32 }, answer("offload", lora))
+    assert.same({ "full", "none", "attn_norm" }, answer("true", "activation_offloading: true\n"))
+    assert.same({ "full", "none", "attn_norm" }, answer("true", lora .. "activation_offloading: hidden_states\n"))
+  end)
+
   it("has frozen weights of 8 bits", function()
     local a = arguments("a.yaml", TEXT:format "adamw_bnb_8bit" .. "adapter: lora\nload_in_8bit: true\nlora_r: 16\n"
       .. "lora_target_linear: true\n", { gpus = 2 })
@@ -181,8 +195,8 @@ describe("Axolotl's YAML", function()
   end)
 
   it("is refused for what no prediction has", function()
-    for _, line in ipairs { "load_in_8bit: true", "gradient_checkpointing: offload",
-      "activation_offloading: true", "optimizer: came_pytorch", "fp8: true", "unfrozen_parameters: [lm_head.*]",
+    for _, line in ipairs { "load_in_8bit: true", "gradient_checkpointing: offload_disk",
+      "activation_offloading: legacy", "optimizer: came_pytorch", "fp8: true", "unfrozen_parameters: [lm_head.*]",
       "rl: kto", "rl: ipo_pairs", "layer_offloading: true" } do
       local text = TEXT:format "adamw_torch_fused"
       if line:find "^optimizer" then text = text:gsub("optimizer: %g+\n", "") end

@@ -410,6 +410,26 @@ local function recomputation(s)
   return { granularity = on and "full" or "none" }
 end
 
+-- What Axolotl's `activation_offloading` copies to the host beside the passes (its docs/gradient_checkpointing.qmd): of
+-- adapters' training all that a layer saves, in place of recomputation, else what recomputation keeps, the layers'
+-- inputs. Copies that passes wait for ("legacy") and disks are refused.
+local function activations(s, r)
+  if s.table.stack ~= "Axolotl" then return end
+  local mode = tostring((s:concept "offload.activations"))
+  local older = s.by_option.gradient_checkpointing
+  local all = mode == "true" or older and older.value == "offload"
+  if not all and mode ~= "hidden_states" then return unread(s, "offload.activations") end
+  local known, held = checkpoints.model((s:concept "model.name")), {}
+  for name, value in pairs(r.offloading or {}) do held[name] = value end
+  if all and r.peft and known then
+    r.recompute, held.layers = { granularity = "none" }, models(known).layers
+  else
+    r.recompute, held.modules = { granularity = "full" }, { "attn_norm" }
+  end
+  if older then older.read = true end
+  r.offloading = held
+end
+
 local OFF <const> = { ["optimizer.variant"] = true, ["fp8.recipe"] = true }
 
 -- Options of a variant that is off, or that train as usual, have no effect.
@@ -450,6 +470,7 @@ function trainer.read(s, context)
   kernels(s, found, r)
   local own = recomputation(s)
   if own.granularity ~= "none" or not r.recompute then r.recompute = own end
+  activations(s, r)
   usual(s, context)
   r.precision, r.sequence_parallel = { compute = "bf16" }, r.tp > 1 and s:concept "sequence_parallel" == true
   found.shard = r.zero > 0 and r.shard or nil
