@@ -17,7 +17,7 @@ local rates = {
 -- Weights by the first pattern that a row's precision contains: dtypes of weights and products, or a mix of
 -- llama.cpp's. w4a8: 4-bit weights under activations of 8 bits.
 local PRECISIONS <const> = {
-  { "^q4 %(ollama default%)", mix = "q4_k_m" }, { "^w8a8sc", nil }, { "^w4a8", weights = "int4", products = "int8" },
+  { "^q4 %(ollama default%)", mix = "q4_k_m" }, { "^w4a8", weights = "int4", products = "int8" },
   { "^w8a8", weights = "int8", products = "int8" }, { "weights int8", weights = "int8", products = "bf16" },
   { "weights none", weights = "bf16" }, { "weights bf16", weights = "bf16" }, { "^fp8", weights = "fp8" },
   { "^fp4", weights = "fp4" }, { "^nvfp4", weights = "fp4" }, { "^mxfp4", weights = "fp4" },
@@ -84,6 +84,8 @@ local function software_of(row)
   return engines.profile { engine = name, engine_version = version, date = row.date }
 end
 
+local SOME <const> = 1024 -- tokens of prompts that a row does not tell, of which its tokens' times hardly depend
+
 -- What a row's mode says of its requests: { prompt, output, cached, count, load, drawn }. nil: unknown.
 local function load_of(row)
   local mode, c = row.mode, read.count(row.concurrency) or 1
@@ -95,6 +97,8 @@ local function load_of(row)
   elseif mode:find "^decode" then
     local output = tokens or osl or 256
     return { prompt = before or 1, output = output, count = 1, load = { concurrency = 1 }, decodes = true }
+  elseif mode:find "^single stream" and osl and not isl then
+    return { prompt = SOME, output = osl, count = 1, load = { concurrency = 1 }, decodes = true }
   elseif not (isl and osl) then
     return nil
   end
@@ -110,15 +114,17 @@ local function load_of(row)
   return one
 end
 
--- GPUs of an engine. Where tp counts cores of chips, chips.
+-- GPUs of an engine: all, where a row names no axis. Where tp counts cores of chips, chips.
 local function layout_of(row, gpus)
-  local tp, pp, dp = read.count(row.tp) or 1, read.count(row.pp) or 1, read.count(row.dp) or 1
+  local pp, dp = read.count(row.pp) or 1, read.count(row.dp) or 1
+  local tp = read.count(row.tp) or row.ep == "" and math.max(gpus // (pp * dp), 1) or 1
   if tp * pp * dp > gpus and tp > gpus // (pp * dp) then tp = math.max(gpus // (pp * dp), 1) end
   return tp, pp, dp
 end
 
 local function refusal(row)
   if row.quality == "C" then return "quality C" end
+  if row.model:find "%-310%-" then return "no system describes the GPU Ascend 310" end -- whatever the column says
   if row.spec_decode ~= "" and row.spec_decode ~= "no" then
     return "speculation, whose acceptance the row does not tell"
   end
@@ -169,7 +175,7 @@ local function compare(collect, about, row, r, one)
     local tokens = type(one.prompt) == "number" and one.prompt * one.count or 0
     collect.add(about, "prefill", one.load.concurrency and tokens / one.count * one.load.concurrency / ttft, prefill)
   end
-  collect.add(about, "TTFT", r.ttft and r.ttft.mean, read.positive(row.ttft_s))
+  if not one.decodes then collect.add(about, "TTFT", r.ttft and r.ttft.mean, read.positive(row.ttft_s)) end
   local out, tpot = read.positive(row.out_tokens_s), read.positive(row.tpot_s)
   if one.decodes then
     collect.add(about, "TPOT", r.tpot and r.tpot.mean, tpot or out and 1 / out)
