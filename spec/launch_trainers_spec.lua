@@ -182,6 +182,11 @@ describe("Axolotl's YAML", function()
     assert.same({ bits = 4, targets = { "gate_up_proj", "down_proj" } }, arguments("a.yaml", text
       .. "quantize_moe_experts: true\nlora_target_parameters: [experts.gate_up_proj, mlp.experts.down_proj]\n",
       { gpus = 2 }).peft.experts)
+    local each = text:gsub("Qwen/Qwen3%-30B%-A3B", "axolotl-quants/DeepSeek-V2.5-bnb-nf4-bf16")
+    assert.is_nil(arguments("a.yaml", each, { gpus = 2 }).peft.experts) -- whose experts are modules
+    local narrow = text:gsub("Qwen/Qwen3%-30B%-A3B", "nvidia/Qwen3-30B-A3B-NVFP4"):gsub("load_in_4bit: true\n", "")
+    assert.equal("weights of nvidia/Qwen3-30B-A3B-NVFP4",
+      refused(read("a.yaml", narrow:gsub("adapter: qlora", "adapter: lora"), { gpus = 2 }))[1])
     assert.equal("lora_target_parameters", refused(read("a.yaml", text
       .. "lora_target_parameters: [mlp.gate.weight]\n", { gpus = 2 }))[1])
   end)
@@ -279,6 +284,13 @@ describe("Layers of multi-token prediction", function()
     assert.equal(0, mtp("NPROC_PER_NODE=32 swift sft --model deepseek-ai/DeepSeek-V3 --tuner_type lora"))
     assert.equal(0, mtp("model_name_or_path: Qwen/Qwen3-Next-80B-A3B-Instruct\nstage: sft\ncutoff_len: 4096\n"
       .. "finetuning_type: lora\nper_device_train_batch_size: 1\ngradient_accumulation_steps: 1\n", "run.yaml"))
+  end)
+
+  it("may come with a capacity of experts, which a small one is refused for", function()
+    local command = "NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-30B-A3B --max_length 4096 "
+      .. "--expert_model_parallel_size 8 --global_batch_size 64 --moe_expert_capacity_factor "
+    assert.same({}, refused(read("run.sh", command .. "2", {})))
+    assert.same({ "--moe-expert-capacity-factor" }, refused(read("run.sh", command .. "1", {})))
   end)
 
   it("are in ms-swift's megatron commands as they say", function()

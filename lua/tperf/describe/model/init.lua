@@ -6,9 +6,11 @@ local check = require "tperf.base.check"
 local catalogue = require "tperf.base.catalogue"
 local description = require "tperf.describe.model.description"
 local groups = require "tperf.describe.model.groups"
+local lists = require "tperf.base.lists"
 local parameters = require "tperf.describe.model.parameters"
 local flops = require "tperf.describe.model.flops"
 local hf = require "tperf.describe.model.hf"
+local roots = require "tperf.base.roots"
 local hub = lazy.module "tperf.describe.model.hub"
 local account = lazy.module "tperf.describe.model.hf.account"
 
@@ -61,9 +63,9 @@ end
 -- in the description can only name the file.
 local function described(content, origin)
   if not origin then return hf.describe(content, "config.json") end
-  return hf.describe(content, origin.path, origin.positions), {
-    path = origin.path, positions = { [""] = origin.positions[""] },
-  }
+  local described = hf.describe(content, origin.path, origin.positions)
+  if described.towers and not lists.has(roots.used(), origin.path) then note_towers(described.towers) end -- of models/
+  return described, { path = origin.path, positions = { [""] = origin.positions[""] } }
 end
 
 -- A file that states a model by the values of its config.json, under `config`: its other fields take precedence.

@@ -37,6 +37,18 @@ local function task(s, r, name)
   end
 end
 
+local RARE <const> = 1.5 -- times the mean load: experts seldom have more
+
+-- A capacity without padding drops tokens of the busiest experts alone; a small one is refused.
+local function capacity(s, context)
+  local option = s.by_option["--moe-expert-capacity-factor"]
+  if not option or s:get "--moe-pad-expert-input-to-capacity" then return end
+  option.read = option.value >= RARE
+  if option.read then
+    context.assume("experts drop no tokens: their capacity is %g times the mean load", option.value)
+  end
+end
+
 function swift.read(s, context)
   local r = megatron.read(s, context)
   local name = objective(s, context, r.axes)
@@ -50,6 +62,7 @@ function swift.read(s, context)
   common.predicted_layers(r, context, s:get "--mtp-num-layers" or 0,
     "multi-token prediction has the layers of --mtp_num_layers, which are none unless it is said")
   task(s, r, name)
+  capacity(s, context)
   return r
 end
 

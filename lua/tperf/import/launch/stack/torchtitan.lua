@@ -236,7 +236,7 @@ function torchtitan.read(s, context)
   stages(s, context, r)
   sequences(s, context, r)
   zero(s, r)
-  r.sequence_parallel = r.tp > 1 and s:get "parallelism.enable_sequence_parallel" ~= false
+  r.sequence_parallel = s:get "parallelism.enable_sequence_parallel" ~= false and r.tp > 1
   r.recompute = recomputation(s, context)
   r.precision = { compute = common.dtype(s:get "training.mixed_precision_param"), params = common.dtype(
     s:get "training.dtype"), grads = common.dtype(s:get "training.mixed_precision_reduce") }

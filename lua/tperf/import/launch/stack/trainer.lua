@@ -147,10 +147,14 @@ end
 
 -- Axolotl's experts are those of transformers 5: one parameter for all, which no name of a module means and which
 -- bitsandbytes leaves as they are, unless options say otherwise (its docs/expert_quantization.qmd).
+-- Checkpoints that say bnb, or whose experts are linear layers, have modules of each expert.
 local function experts_of(s, context, bits)
-  local name = s.table.stack == "Axolotl" and checkpoints.model((s:concept "model.name"))
-  local quantised = any(s, "quant.experts")
-  if not name or not models(name).experts then return nil end
+  local said = tostring((s:concept "model.name"))
+  local name = s.table.stack == "Axolotl" and checkpoints.model(said)
+  local quantised, apart = any(s, "quant.experts"), s.by_option.llama4_linearized_experts
+  if not name or not models(name).experts or apart and apart.value == true or said:lower():find "%-bnb%-" then
+    return nil
+  end
   local targets = expert_targets(s)
   if not targets then unread(s, "peft.parameters") end
   if not (targets and targets[1]) then
@@ -209,6 +213,14 @@ end
 local function classifies(s)
   local labels = math.tointeger(tonumber((s:concept "classes")))
   return word(s, "task") == "seq_cls" and labels or nil
+end
+
+-- Checkpoints of fewer bits, by their names, are trained as they are unless they are dequantised: no prediction has it
+-- but that of bitsandbytes' formats.
+local function stored(s, context, r)
+  local method = checkpoints.quantization(r.model_name)
+  local known = not method or method == "bf16" or any(s, "quant.dequantized") or r.peft and r.peft.kind == "qlora"
+  if not known then context.refuse("weights of " .. r.model_name, "in fewer bits") end
 end
 
 local function objective(s, context, axes, r)
@@ -328,7 +340,7 @@ local function degrees(s, context, r)
   r.gpus = common.gpus(context)
   r.dp = common.divided(context, r.gpus, r.tp * r.pp * r.cp, "tp x pp x cp in the GPUs")
   if shard and shard < r.dp then r.shard = shard end
-  r.vp, r.etp = 1, 1
+  r.vp, r.etp, r.moe_dispatcher = 1, 1, word(s, "moe.dispatcher")
   if r.ep == 1 then r.etp_of_experts = r.tp end
   local ring = word(s, "cp.algorithm")
   r.cp_kind = common.cp_kind(context, r, nil, ring and ring:find "^batch" and "ring" or ring == "varlen_llama3"
@@ -464,6 +476,7 @@ function trainer.read(s, context)
   r.model_name = s:concept "model.name"
   common.predicted_layers(r, context, 0, "no layers of multi-token prediction: Transformers' classes leave them out")
   r.peft = peft(s, context)
+  stored(s, context, r)
   optimizer(s, found)
   objective(s, context, found, r)
   states(s, found, kind, r)
