@@ -106,6 +106,16 @@ describe("a server's option", function()
       "run.sh").engine.kv_cache_memory)
   end)
 
+  it("of ModelOpt's checkpoints is of the format that their name says", function()
+    local dtypes = require "tperf.import.launch.arguments".dtypes
+    local function stored(name)
+      return dtypes(read("vllm serve " .. name .. " --quantization modelopt\n", nil, nil, "run.sh")).weight_dtype
+    end
+    assert.equal("fp4", stored "nvidia/Llama-3.1-8B-Instruct-NVFP4")
+    assert.equal("fp8", stored "nvidia/Llama-3.1-8B-Instruct-FP8")
+    assert.equal("fp8", stored "nvidia/Llama-3.1-8B-Instruct") -- as before it had other formats
+  end)
+
   it("may be a part of a map", function()
     local r = read("vllm serve x/y --speculative-config.method ngram --speculative-config.num_speculative_tokens=3 "
       .. "--kernel-config.enable_flashinfer_autotune=False\n", nil, nil, "run.sh")

@@ -91,6 +91,17 @@ describe("tperf.model", function()
     assert.error_matches(function() tperf.model { config = config } end, '"hidden_siz" = 3 is not known')
   end)
 
+  it("says which towers around a model's text it leaves out", function()
+    local account = require "tperf.describe.model.hf.account"
+    for name, field in pairs { ["step-3.7-flash"] = "vision_config", ["qwen3-vl-8b"] = "towers.vision" } do
+      account.ignore { "anything" } -- forgets what was noted before
+      account.ignore(nil)
+      tperf.model(name)
+      local said = account.named()[1]
+      assert.same({ field, "left out" }, { said.name, said.value })
+    end
+  end)
+
   it("loads every shipped model", function()
     for _, name in ipairs(catalogue.list "models") do assert.equal(name, tperf.model(name).name) end
   end)

@@ -73,6 +73,9 @@ end
 local function of_config(content, origin)
   local path = origin and origin.path or "config.json"
   local m = hf.describe(content.config, path)
+  for _, one in ipairs(account.of(path).ignored) do
+    if one.tower then account.assume(one.name, "left out", one.why) end
+  end
   local longest = not m.unbounded and m.seq or nil
   for field, value in next, content do
     if field ~= "config" then m[field] = value end

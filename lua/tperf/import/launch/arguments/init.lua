@@ -75,8 +75,9 @@ local QUANTIZED <const> = { fp8 = { "fp8", "fp8" }, w8a8_fp8 = { "fp8", "fp8" },
 ---@param launch table
 ---@return table dtypes
 function arguments.dtypes(launch)
-  local named = checkpoints.quantization(launch.model_name)
-  local stored, state = QUANTIZED[launch.quantization] or QUANTIZED[named] or {}, common.dtype(launch.state_dtype)
+  local named, said = checkpoints.quantization(launch.model_name), launch.quantization
+  if said == "modelopt" and QUANTIZED[named] then said = named end -- which of its formats, the checkpoint says
+  local stored, state = QUANTIZED[said] or QUANTIZED[named] or {}, common.dtype(launch.state_dtype)
   return { weight_dtype = stored[1], compute_dtype = stored[2], kv_dtype = CACHES[launch.kv_dtype],
     state_dtype = has(records.states, state) and state or nil }
 end
