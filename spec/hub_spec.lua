@@ -26,6 +26,7 @@ local NAMES <const> = {
   ["mistralai/Ministral-3-14B-Instruct-2512"] = { "ministral-3-14b", "fp8" },
   ["mistralai/Ministral-3-8B-Reasoning-2512"] = { "ministral-3-8b" }, ["LiquidAI/LFM2.5-1.2B-JP"] = { "lfm2-1.2b" },
   ["amd/gpt-oss-120b-w-mxfp4-a-fp8"] = { "gpt-oss-120b", "modelopt_fp4" },
+  ["RedHatAI/Hy3-NVFP4-FP8"] = { "hy3", "unknown" }, -- experts in one, attention in the other
   ["baidu/ERNIE-4.5-300B-A47B-PT"] = { "ernie-4.5-300b-a47b" }, ["microsoft/Phi-4-reasoning"] = { "phi-4" },
   ["x/Qwen3-8B-AWQ-8bit"] = { "qwen3-8b", "gptq_int8" },
   ["unsloth/Qwen3-32B-GGUF:Q4_K_M"] = { "qwen3-32b", "unknown" },

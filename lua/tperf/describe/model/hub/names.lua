@@ -76,7 +76,7 @@ local CALLED <const> = {
 -- methods of engines; of several that fit, the first counts. Marks of 8 and 4 bits for weights alone are those of GPTQ.
 -- "unknown": the name settles no method. A third word is the format, where it is not the method's.
 local STORED <const> = {
-  { "w%-mxfp4%-a%-fp8", "modelopt_fp4", "mxfp4" },
+  { "w%-mxfp4%-a%-fp8", "modelopt_fp4", "mxfp4" }, { "nvfp4%-fp8", "unknown" }, { "fp8%-nvfp4", "unknown" },
   { "fp8%-dynamic", "fp8" }, { "fp8%-kv", "fp8" }, { "fp8%-block", "fp8" }, { "mxfp8", "fp8", "mxfp8" },
   { "fp8", "fp8" },
   { "nvfp4a16", "modelopt_fp4" }, { "nvfp4", "modelopt_fp4" }, { "mxfp4", "modelopt_fp4", "mxfp4" },
