@@ -155,6 +155,25 @@ describe("a step of reinforcement learning", function()
     assert.same({ 16, 1024 }, { a.training.micro_batches, a.training.micro_batch_tokens })
   end)
 
+  it("orders modes on eight H100s as they were measured (Qwen3.5-4B: 739, 778 and 1,603 s)", function()
+    local function step(train_gpus, prompts)
+      return tperf.rl { model = "qwen3.5-4b", system = "h100-sxm", gpus = 8, algorithm = "dapo", prompts = prompts,
+        samples = 8, prompt = 150, response = { mean = 25000, max = 40960 }, mini = 4 * prompts,
+        train_gpus = train_gpus, staleness = train_gpus and 1, old = train_gpus and "none" or nil,
+        park = not train_gpus,
+        train = { tp = 2, recompute = "full", offload_optimizer = 1, software = "megatron-bridge-26.08-functional" },
+        rollout = { tp = 2, memory_utilization = not train_gpus and 0.7 or nil } }.step
+    end
+    local colocated, half, quarter = step(nil, 32), step(4, 32), step(6, 30)
+    assert.is_true(colocated < half and half < quarter)
+  end)
+
+  it("has an interval at least as wide as measured steps were off", function()
+    for _, a in ipairs { base, ask { staleness = 1 } } do
+      assert.is_true(a.intervals.step.low <= 0.8 * a.step and a.intervals.step.high >= 1.67 * a.step)
+    end
+  end)
+
   it("says what it assumed, and gives a range if only the longest is known", function()
     assert.equal(0.6, base.understood.assumed["rollout.memory_utilization"])
     assert.equal(0.8, ask { response = { mean = 200, max = 512 } }.understood.assumed["response.cv"])

@@ -141,8 +141,8 @@ local SCHEMAS <const> = {
   end,
   rl = function() -- between rollout and training
     local fields = {}
-    for _, name in ipairs { "park", "unpark", "sleep", "wake", "asleep", "floor", "unaccounted", "ipc", "nccl",
-      "broadcast", "reshard", "reshard_start", "disk", "length_cv", "length_mean", "colocated_utilization",
+    for _, name in ipairs { "park", "unpark", "sleep", "wake", "asleep", "floor", "steps", "unaccounted", "ipc",
+      "nccl", "broadcast", "reshard", "reshard_start", "disk", "length_cv", "length_mean", "colocated_utilization",
       "split_utilization" } do
       local one = check.number { min = 0, max = 1e15 }
       fields[name] = check.record_of { value = one, low = one, high = one }

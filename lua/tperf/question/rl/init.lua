@@ -38,7 +38,8 @@ local rl = {}
 ---@field host_memory number bytes on a host while the trainer is parked
 ---@field feasible boolean
 ---@field reason? string why it does not fit, and the remedy
----@field intervals { step: { low: number, high: number } } in which the parts' intervals put the step
+---@field intervals { step: { low: number, high: number } } in which the parts' intervals put the step, and nine in ten
+---  of the measured ones lie
 ---@field understood { read: string[], assumed: table<string, any> }
 ---@field warnings string[]
 
@@ -125,17 +126,18 @@ local function bound_of(r, training_time, refit)
   return r.time >= training_time and rolls or "training"
 end
 
--- Ends of the step: those of the parts, all at once.
-local function interval_of(o, r, t, train_time, switch, other)
-  local times = t.configuration.intervals and t.configuration.intervals.time
+-- Ends of the step: those of the parts, all at once, and at least what measured steps lie within.
+local function interval_of(o, r, t, train_time, switch, whole)
+  local other = o.mode == "colocated" and whole - r.time - train_time - sum(switch.phases) or 0
+  local times, steps = t.configuration.intervals and t.configuration.intervals.time, kernels.of "rl".steps
   local low, high = 1, 1
   if times then low, high = times.low / t.configuration.time, times.high / t.configuration.time end
   local function step(rolled, train_side, switched)
     if o.mode == "async" then return math.max(rolled, train_side) + switched end
     return rolled + train_side + switched + other
   end
-  return { low = step(r.time * r.low, train_time * low, switch.low),
-    high = step(r.time * r.high, train_time * high, switch.high) }
+  return { low = math.min(step(r.time * r.low, train_time * low, switch.low), steps.low * whole),
+    high = math.max(step(r.time * r.high, train_time * high, switch.high), steps.high * whole) }
 end
 
 -- What make() gives or raises, remembered by table and text for questions that have it in common; kept = nil: made.
@@ -165,7 +167,6 @@ local function step_of(o, response, assumed, kept)
   local r = rollout.of(o, burst, train_time)
   local switch = switching.of(o, t, r)
   local phases, step = phases_of(o, r, train_phases, switch)
-  local other = o.mode == "colocated" and phases[#phases].time or 0
   local tokens = o.responses * (o.prompt + response.mean)
   local a = {
     step = step, phases = phases, mode = o.mode, staleness = o.staleness, gpus = o.gpus, responses = o.responses,
@@ -179,7 +180,7 @@ local function step_of(o, response, assumed, kept)
     response = { mean = response.mean, max = response.most ~= math.huge and response.most or nil },
     refit = switch.refit, samples_per_second = o.responses / step,
     tokens_per_second_per_gpu = tokens / step / o.gpus,
-    intervals = { step = interval_of(o, r, t, train_time, switch, other) },
+    intervals = { step = interval_of(o, r, t, train_time, switch, step) },
   }
   a.memory, a.host_memory, a.reason = switching.memory(o, t, r)
   a.feasible = a.reason == nil

@@ -64,7 +64,7 @@ local function show(values, a)
   require "tperf.cli.answer.table"(values, explained(a), COLUMNS)
   if values.csv then return end
   local seconds = function(time) return format.number(time, "s") end
-  say("\n%s, bound by %s; with every part at its best or worst: %s to %s", a.mode, a.bound,
+  say("\n%s, bound by %s; nine in ten measured within: %s to %s", a.mode, a.bound,
     seconds(a.intervals.step.low), seconds(a.intervals.step.high))
   say("rollout %d GPUs busy %.0f %%, training %d GPUs busy %.0f %%", a.rollout.gpus, 100 * a.busy.rollout,
     a.training.gpus, 100 * a.busy.training)
@@ -188,7 +188,7 @@ as tperf train does it, in packed micro-batches. For example:
     --response mean=3000,max=4096 --train-tp 4 --train-pp 2 --rollout-tp 4 --explain
 --search looks for the mode, the split, the staleness and the layouts that are not given.
 --train-gpus N gives GPUs to each pool, --staleness K lets them run side by side. The range of
-a step adds up the ranges of its parts; no measured steps made it.]],
+a step adds up the ranges of its parts; nine in ten of measured steps lie in it.]],
   options = options.join(ask.options(registry.rows(), false), options.under("this command", {
     { long = "explain", help = "print the sum behind the step, with its numbers" },
   }), options.under("files", {
