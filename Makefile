@@ -95,7 +95,7 @@ DATA_FILES := $(sort $(wildcard kernels/*.yaml)) # that the program has even whe
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all mpi mutants run python check-platforms test unit test-thorough test-mpi check faults coverage accuracy accuracy-record accuracy-docs accuracy-serving fits intervals docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
+.PHONY: all mpi mutants run python check-platforms dist site test unit test-thorough test-mpi check faults coverage accuracy accuracy-record accuracy-docs accuracy-serving fits intervals docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
         fuzz-cli fuzz-ask fuzz-lua gallery lint format lua-module deps deps-mpi deps-test deps-lint deps-deb deps-pictures deps-platforms install install-lua \
         uninstall deb clean help FORCE
 .DEFAULT_GOAL := all
@@ -229,6 +229,15 @@ gallery: deps ## draw the pictures of docs/gallery.md again
 	@for script in build/gallery/*.lua; do echo "  $$script"; \
 	  $(B)/tperf run --out build/gallery $$script > /dev/null || exit 1; done
 	@cp build/gallery/*.svg docs/gallery/
+
+URL ?= file://$(CURDIR)/build/dist
+dist: ## write build/dist: sources, rockspec, the packages built before, notes and checksums of a release (URL=: its place)
+	$(Q)packaging/dist.sh $(VERSION) build/dist "$(URL)"
+
+site: deps ## write build/site for any static host: documentation, search, gallery, the page and build/dist, if built
+	@$(MAKE) all
+	@rm -rf build/site
+	$(Q)$(B)/tperf run --trust tools/site/write.lua build/site $$(ls -d build/dist/* 2> /dev/null | grep -v SHA256SUMS)
 
 PLATFORMS ?= arm64 armhf s390x macos
 check-platforms: deps ## build for PLATFORMS, run by qemu: the same answers, byte for byte; macos: compile and link
