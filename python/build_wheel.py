@@ -16,7 +16,8 @@ MOMENT = (1980, 1, 1, 0, 0, 0)  # the same bytes on every day
 
 
 def contents(library):
-    for path in sorted((TREE / "python/tperf").glob("*.py")):
+    package = TREE / "python/tperf"
+    for path in [*sorted(package.glob("*.py")), package / "py.typed"]:
         yield f"tperf/{path.name}", path.read_bytes()
     yield "tperf/libtperf.so", pathlib.Path(library).read_bytes()
     for folder in FOLDERS:

@@ -37,6 +37,29 @@ local function has(list, name)
   end
 end
 
+local SIMPLE <const> = { integer = "int", number = "float", string = "str", boolean = "bool",
+  object = "Mapping[str, Any]" }
+
+-- What a type checker reads of an argument: "int | str".
+local function type_of(property)
+  if property.enum then
+    local list = {}
+    for i, value in ipairs(property.enum) do
+      list[i] = type(value) == "string" and ("%q"):format(value) or tostring(value)
+    end
+    return "Literal[" .. table.concat(list, ", ") .. "]"
+  end
+  if property.type == "array" then return ("Sequence[%s]"):format(type_of(property.items or {})) end
+  local list, known = {}, {}
+  for _, one in ipairs(property.anyOf or {}) do
+    local text = type_of(one)
+    if text == "Any" then return text end
+    if not known[text] then list[#list + 1], known[text] = text, true end
+  end
+  if list[1] then return table.concat(list, " | ") end
+  return SIMPLE[property.type] or "Any"
+end
+
 local function write_question(put, name)
   local s = schema(name)
   local required, optional = {}, {}
@@ -45,9 +68,11 @@ local function write_question(put, name)
     table.insert(has(s.required, argument) and required or optional, argument)
   end
   put("\n\ndef " .. name .. "(\n    *,\n")
-  for _, argument in ipairs(required) do put("    " .. argument .. ",\n") end
-  for _, argument in ipairs(optional) do put("    " .. argument .. "=None,\n") end
-  put("    fields=None,\n    **more,\n):\n    \"\"\"" .. ABOUT[name] .. "\n\n")
+  for _, argument in ipairs(required) do put(("    %s: %s,\n"):format(argument, type_of(s.properties[argument]))) end
+  for _, argument in ipairs(optional) do
+    put(("    %s: %s | None = None,\n"):format(argument, type_of(s.properties[argument])))
+  end
+  put("    fields: Sequence[str] | None = None,\n    **more: Any,\n) -> Answer:\n    \"\"\"" .. ABOUT[name] .. "\n\n")
   for _, list in ipairs { required, optional } do
     for _, argument in ipairs(list) do
       local property = s.properties[argument]
@@ -65,7 +90,8 @@ local function text_of()
   local pieces = {}
   local function put(text) pieces[#pieces + 1] = text end
   put('"""The questions, one function each. Written by tools/write_python.lua from the registry of arguments."""\n\n')
-  put("from tperf.engine import ask\n\n__all__ = [")
+  put("from __future__ import annotations\n\nfrom typing import Any, Literal, Mapping, Sequence\n\n")
+  put("from tperf.answer import Answer\nfrom tperf.engine import ask\n\n__all__ = [")
   local names = check.names(rows_of)
   for i, name in ipairs(names) do put((i > 1 and ", " or "") .. ("%q"):format(name)) end
   put("]\n\n\ndef _ask(name, given):\n    fields = given.pop(\"fields\")\n    given.update(given.pop(\"more\"))\n")

@@ -1,5 +1,6 @@
 """The package, over libtperf.so or over the program, as TPERF_LIBRARY and TPERF say."""
 
+import inspect
 import json
 import os
 import subprocess
@@ -67,6 +68,12 @@ class Questions(unittest.TestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(got, [wanted] * 80)
+
+    def test_has_the_types_of_the_schema(self):
+        self.assertEqual(inspect.signature(tperf.train).return_annotation, "Answer")
+        written = inspect.signature(tperf.train).parameters
+        self.assertEqual(written["tp"].annotation, "int | None")
+        self.assertEqual(written["global_batch"].annotation, "int")
 
     def test_documents_every_argument(self):
         for name in ("train", "search", "infer", "serve"):
