@@ -63,9 +63,9 @@ end
 -- in the description can only name the file.
 local function described(content, origin)
   if not origin then return hf.describe(content, "config.json") end
-  local described = hf.describe(content, origin.path, origin.positions)
-  if described.towers and not lists.has(roots.used(), origin.path) then note_towers(described.towers) end -- of models/
-  return described, { path = origin.path, positions = { [""] = origin.positions[""] } }
+  local m = hf.describe(content, origin.path, origin.positions)
+  if m.towers and not lists.has(roots.used(), origin.path) then note_towers(m.towers) end -- of models/
+  return m, { path = origin.path, positions = { [""] = origin.positions[""] } }
 end
 
 -- A file that states a model by the values of its config.json, under `config`: its other fields take precedence.
