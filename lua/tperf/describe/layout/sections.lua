@@ -103,7 +103,7 @@ end
 local function planned(model, s, attention, rules, o)
   if not s.built_in or model.architecture then -- functions of a script
     local plan = blocks_of(model, rules, o.apart, o.tuning)
-    return { of = plan, recalled = recalled_of(model, s, plan.groups) }
+    return { of = plan, recalled = model.architecture and recalled_of(model, s, plan.groups) or nil }
   end
   local key = ("%s %s %s %s"):format(s.name, attention, o.apart, o.tuning and o.tuning.key)
   plans[model] = plans[model] or setmetatable({}, { __mode = "k" })
