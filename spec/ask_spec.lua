@@ -100,6 +100,8 @@ describe("tperf ask", function()
     end
     local warned = one('{"ask": "train", "with": ' .. GPT2 .. ', "fields": ["tiem"]}')
     assert.same({ "no figure 'tiem' (did you mean 'time'?)" }, warned.warnings)
+    local _, result = asked('{"ask": "train", "id": [null, "a"], "with": ' .. GPT2 .. ', "fields": ["time"]}')
+    assert.truthy(result.out:find('"id":[null,"a"]', 1, true), result.out .. result.err)
   end)
 
   it("wants a question", function()

@@ -1,5 +1,6 @@
 --- JSON (RFC 8259), written piece by piece: keys sorted, numbers in the shortest form that reads back unchanged.
 local check = require "tperf.base.check"
+local core = require "tperf.core"
 local columns = require "tperf.output.columns"
 local lazy = require "tperf.base.lazy"
 local number = require "tperf.output.number"
@@ -128,6 +129,8 @@ function writer:value(value, path, depth)
   if kind == "boolean" or kind == "nil" then return self.put(tostring(value == nil and "null" or value)) end
   if value == json.EMPTY then return self.put "{}" end
   if kind == "table" then return self:table(value, path, depth) end
+  -- The null of a list that was read.
+  if kind == "userdata" and value == core.yaml("[~]", "null")[1] then return self.put "null" end
   check.fail("%s: '%s' is a %s, which JSON cannot carry", self.what, path, kind)
 end
 
