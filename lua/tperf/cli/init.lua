@@ -32,6 +32,7 @@ local function wrong(name, message)
   return 2
 end
 
+local LISTS <const> = { list = true } -- answers about no model, though it reads all
 local RUNS_SCRIPTS = { run = true, verify = true, repl = true } -- their errors name the script's own fields
 local HAS_DATABASE = { sweep = true }
 
@@ -78,7 +79,7 @@ return function(host, arguments)
     rest = require "tperf.cli.model_script".load(rest, host, command, values)
   end
   local status, message = run(name, command, values, rest, host)
-  if status ~= false and not RUNS_SCRIPTS[name] then data_files.tell() end
+  if status ~= false and not (RUNS_SCRIPTS[name] or LISTS[name]) then data_files.tell() end
   if status == false then return wrong(name, message) end
   if not (RUNS_SCRIPTS[name] or HAS_DATABASE[name]) then host.close_nothing() end
   return status or 0

@@ -170,7 +170,7 @@ local ENGINE <const> = {
     option = { value = "SIZE" } },
   { name = "reserved", within = "engine", group = "engine",
     check = check.number { min = 0, max = 1e15, unit = "bytes", default = 0 },
-    doc = "of a GPU, for what is neither weights nor cache, as buffers of adapters", option = { value = "SIZE" } },
+    doc = "of a GPU for neither weights nor cache (buffers of adapters)", option = { value = "SIZE" } },
   { name = "pooled", within = "engine", group = "engine", check = check.boolean { optional = true },
     doc = "whether layers with a window or a state have blocks of their own (the release's)",
     option = { switches = { { "no-pooled", false, "layers with a window keep all tokens in the cache" } } } },

@@ -11,7 +11,7 @@ local from = {}
 from.options = {
   { long = "from", value = "FILE,...", kind = "list", help = "read it from a launch file (docs/recipes.md)" },
   { long = "stack", value = "NAME",
-    help = "the stack that the file is for (default: recognised); without one, its profile" },
+    help = "whose file it is (default: recognised); without one, whose profile" },
   { long = "set", value = "PATH=VALUE,...", kind = "list",
     help = "change model.FIELD, system.FIELD ...; or fill a gap in the file" },
   { long = "ignore", value = "NAME,...", kind = "list",

@@ -16,12 +16,12 @@ end
 
 local function count_of(n) return (n >= 1e12 and "%.3gT" or "%.3gB"):format(n / (n >= 1e12 and 1e12 or 1e9)) end
 
--- "61 layers of 7168, 671B parameters, 37.5B active"
+-- "61 layers of 7168, 671B, 37.5B active"; "32 layers of 4096, 8.03B parameters"
 local function model_summary(name)
   local model = require "tperf.describe.model"(name)
   local p = model:parameters()
-  local active = p.active_experts and p.active < p.total and (", %s active"):format(count_of(p.active)) or ""
-  return ("%d layers of %d, %s parameters%s"):format(model.layers, model.hidden, count_of(p.total), active)
+  local active = p.active_experts and p.active < p.total and (", %s active"):format(count_of(p.active))
+  return ("%d layers of %d, %s%s"):format(model.layers, model.hidden, count_of(p.total), active or " parameters")
 end
 
 -- The files of a kind with their summaries. An invalid file shows its error in its own row.

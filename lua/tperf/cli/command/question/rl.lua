@@ -193,16 +193,17 @@ a step adds up the ranges of its parts; nine in ten of measured steps lie in it.
     { long = "explain", help = "print the sum behind the step, with its numbers" },
   }), options.under("files", {
     { long = "from", value = "FILE,...", kind = "list",
-      help = "read it from a configuration of verl, NeMo-RL, slime, OpenRLHF, TRL, prime-rl or AReaL" },
+      help = "read it from an RL stack's configuration (docs/rl.md)" },
     { long = "stack", value = "NAME", help = "whose configuration it is (default: by its settings)" },
+    settings.option,
     { long = "launch", value = "STACK", help = "write it as settings of verl or nemo-rl" },
-    { long = "measured", value = "LOG", help = "compare phases with timers of verl, NeMo-RL or slime in a log" },
+    { long = "measured", value = "LOG", help = "compare phases with verl's, NeMo-RL's or slime's timers" },
   }), options.under("search", {
     { long = "search", help = "look for deployments: mode, split, staleness, tp, pp, recompute" },
     { long = "minimize", value = "WHAT", help = "time (default), gpu_hours or dollars" },
-    { long = "target", value = "TIME", kind = "s", help = "the fewest GPUs, up to --gpus, for such a step" },
+    { long = "target", value = "TIME", kind = "s", help = "the fewest of the GPUs that take no longer a step" },
     { long = "top", short = "k", value = "K", kind = "integer", help = "how many to print (default 10)" },
-  }), { settings.option }, options.under("output", options.formats)),
+  }), options.under("output", options.formats)),
   run = function(values, arguments)
     if not arguments[1] and not values.from then return false, "MODEL is missing" end
     if arguments[2] then return false, ("one MODEL is needed, got '%s' too"):format(arguments[2]) end
