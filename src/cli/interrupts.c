@@ -27,10 +27,14 @@ static struct {
     clockid_t main_clock; // of the thread that runs Lua
     atomic_llong busy_at; // ms on it at the request
     atomic_flag ending;
-    int pressed[2]; // pipes that carry a byte: a signal handler may write to one on every system
-    int ready[2];   // the thread has started
+    int pressed[2]; // a pipe that carries a byte: a signal handler may write to one on every system
+    pthread_mutex_t lock;
+    pthread_cond_t started;
+    bool ready; // the thread has started
     bool watched;
-} keyboard = {.ending = ATOMIC_FLAG_INIT};
+} keyboard = {.ending = ATOMIC_FLAG_INIT,
+              .lock = PTHREAD_MUTEX_INITIALIZER,
+              .started = PTHREAD_COND_INITIALIZER};
 
 static long long milliseconds(clockid_t clock) {
     struct timespec now = {0};
@@ -59,15 +63,24 @@ static bool make_pipe(int ends[2]) {
     return true;
 }
 
-static void tell(const int ends[2]) {
-    while (write(ends[1], "", 1) < 0 && errno == EINTR)
+static void wait_until_pressed(void) {
+    char byte;
+    while (read(keyboard.pressed[0], &byte, 1) < 0 && errno == EINTR)
         ;
 }
 
-static void wait_for(const int ends[2]) {
-    char byte;
-    while (read(ends[0], &byte, 1) < 0 && errno == EINTR)
-        ;
+static void tell_started(void) {
+    pthread_mutex_lock(&keyboard.lock);
+    keyboard.ready = true;
+    pthread_cond_signal(&keyboard.started);
+    pthread_mutex_unlock(&keyboard.lock);
+}
+
+static void wait_until_started(void) {
+    pthread_mutex_lock(&keyboard.lock);
+    while (!keyboard.ready)
+        pthread_cond_wait(&keyboard.started, &keyboard.lock);
+    pthread_mutex_unlock(&keyboard.lock);
 }
 
 // Processor time of the thread that calls this. macOS has no clock that another thread can read; the whole process's
@@ -95,9 +108,9 @@ static noreturn void end_program(void) {
 static void *watch(void *unused) {
     (void)unused;
     const struct timespec moment = {0, LOOK_EVERY * 1000000L};
-    tell(keyboard.ready);
+    tell_started();
     for (;;) {
-        wait_for(keyboard.pressed);
+        wait_until_pressed();
         long long start = milliseconds(CLOCK_MONOTONIC);
         while (*tperf_interrupt_flag() && !tperf_limits_interactive()) {
             long long busy = busy_since(), past = milliseconds(CLOCK_MONOTONIC) - start;
@@ -113,16 +126,14 @@ static void start_watching(void) {
     pthread_t thread;
     pthread_attr_t attributes;
     sigset_t all, before;
-    if (keyboard.watched || !make_pipe(keyboard.pressed) || !make_pipe(keyboard.ready)) return;
+    if (keyboard.watched || !make_pipe(keyboard.pressed)) return;
     sigfillset(&all);
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &before); // signals go to the main thread
     keyboard.watched = pthread_create(&thread, &attributes, watch, NULL) == 0;
     // A copy of the process made meanwhile would have the locks that a starting thread holds, for good: --processes.
-    if (keyboard.watched) wait_for(keyboard.ready);
-    close(keyboard.ready[0]);
-    close(keyboard.ready[1]);
+    if (keyboard.watched) wait_until_started();
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
 }
@@ -133,7 +144,10 @@ static void on_interrupt(int signal_number) {
     atomic_store(&keyboard.busy_at, milliseconds(keyboard.main_clock));
     tperf_interrupt_raise();
     tperf_limits_look(keyboard.L);
-    if (keyboard.watched) tell(keyboard.pressed);
+    if (keyboard.watched) {
+        while (write(keyboard.pressed[1], "", 1) < 0 && errno == EINTR)
+            ;
+    }
     errno = error;
 }
 
