@@ -76,6 +76,21 @@ local function read(given)
   return o, q
 end
 
+local AXES <const> = { tp = true, pp = true, cp = true, ep = true, etp = true, dp = true, ulysses = true }
+
+-- Raises unless a field is an argument's name, and the size of an axis, by which deployments are made, a number.
+local function check_field(what, name, values)
+  if type(name) ~= "string" then
+    check.fail("tperf.search_rl: '%s' must have arguments by name, got %s", what, check.show(name))
+  end
+  for _, value in ipairs(AXES[name] and values or {}) do
+    if math.type(value) ~= "integer" or value < 1 then
+      check.fail("tperf.search_rl: '%s.%s' must be a positive integer or a list of them, got %s", what, name,
+        check.show(value))
+    end
+  end
+end
+
 -- All combinations of a table whose fields may be lists: those of `usual` unless given.
 local function combinations(given, usual, what)
   local fields, names = {}, {}
@@ -85,6 +100,7 @@ local function combinations(given, usual, what)
   for name, values in pairs(usual) do fields[name] = values end
   for name, values in pairs(given or {}) do
     fields[name] = type(values) == "table" and #values > 0 and values or { values }
+    check_field(what, name, fields[name])
   end
   for _, name in ipairs(check.names(fields)) do names[#names + 1] = name end
   local list = { {} }
