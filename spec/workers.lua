@@ -28,10 +28,11 @@ local function read(path)
   return text
 end
 
--- Files that look at texts, at the build, or at other programs (make, dpkg, bash, Node): builds with sanitizers or for
--- coverage would see nothing of the core in them that the other files do not show. One that is named alone runs in any
--- case.
-local TEXTS <const> = { "build", "completion", "house", "house_docs", "package", "page_link", "python" }
+-- Files that look at texts, at the build, or at other programs (make, cc, dpkg, bash, Node): builds with sanitizers or
+-- for coverage would see nothing of the core in them that the other files do not show. One that is named alone runs in
+-- any case.
+local TEXTS <const> = { "build", "completion", "doors", "house", "house_docs", "package", "page_link", "python",
+  "site" }
 
 -- Long simulations of code that shorter specs run, too: with SPEC_SHORT set, as by .ci/run, such builds leave them out.
 local LONG <const> = { "launch_hostile", "serve_answers", "serve_steady", "serve_strategies", "strategies" }
