@@ -99,8 +99,9 @@ local function name_of(s)
   return table.concat(names, ", ")
 end
 
-local function of_checkpoint(what, m, system)
-  local s, parts = m.stored, {}
+-- s: formats as a description's `stored` has them, or the name of a mix.
+local function of_checkpoint(what, s, m, system)
+  local parts = {}
   if not (s.layers or s.experts or s.gguf) then
     refusal.raise("%s: model '%s' stores its weights by '%s', which is not known: give 'weight_dtype' or 'precision'",
       what, m.name, s.method)
@@ -112,15 +113,6 @@ local function of_checkpoint(what, m, system)
   if s.gguf then return { parts = parts, name = s.gguf:lower() }, "bf16" end
   local main = format_of(s.layers or s.experts)
   return { parts = parts, name = name_of(s) }, products_of(main, s, system)
-end
-
--- All weights in a mix of llama.cpp's.
-local function in_mix(name, m)
-  local parts = {}
-  for part, given in pairs(gguf.parts(name, m)) do
-    parts[part] = { bytes = format_of(given).bytes, products = "bf16" }
-  end
-  return { parts = parts, name = name:lower() }
 end
 
 -- Sets the products of all parts to one dtype, if it is asked for, and the key by which layouts are remembered.
@@ -146,13 +138,14 @@ function stored.fill(what, o, model, system)
   local weights, products
   local asked = o.compute_dtype
   if gguf.is(o.weight_dtype) then
-    weights, products, o.weight_dtype = in_mix(o.weight_dtype, model), "bf16", nil
+    weights, products = of_checkpoint(what, { gguf = o.weight_dtype }, model, system)
+    o.weight_dtype = nil
   elseif o.precision and not o.weight_dtype then
     weights, products = asked_for(o, system)
   elseif o.precision then
     products = precision.of(o.precision).dtype
   elseif not o.weight_dtype and model.stored then
-    weights, products = of_checkpoint(what, model, system)
+    weights, products = of_checkpoint(what, model.stored, model, system)
   end
   o.compute_dtype = asked or products or "bf16"
   o.weight_dtype = o.weight_dtype or "bf16"

@@ -135,6 +135,28 @@ function cases.collector()
   return self
 end
 
+--- Cases of a table whose rows are runs of their own.
+---@param question_of fun(row: table): table?, string?, any  the question; or nil and why the row is left out; and what
+---   compare needs of it besides
+---@param compare fun(collect: table, row: table, question: table, answer: table, more: any): boolean  adds the cases of
+---   a row; false: the answer has no figures
+function cases.one_by_one(rows, tell, question_of, compare)
+  local collect = cases.collector()
+  for i, row in ipairs(rows) do
+    tell(i, #rows)
+    local question, reason, more = question_of(row)
+    local answer
+    if question then answer, reason = cases.answer(question) end
+    if not (answer and compare(collect, row, question, answer, more)) then
+      collect.leave_out(reason or "no request of it finishes")
+    end
+  end
+  return collect.result()
+end
+
+--- Lengths drawn uniformly from 0.8 to 1 of a nominal one, as InferenceX and what came before it draw them.
+function cases.below(tokens) return { uniform = { math.ceil(0.8 * tokens), tokens } } end
+
 --- The mean of value(item) over a list; nil if there are no values.
 function cases.mean(list, value)
   local sum, n = 0, 0

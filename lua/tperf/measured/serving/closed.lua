@@ -23,11 +23,9 @@ local function refusal(row, known)
   if row.attention_dp ~= "1" then return "attention repeated over replicas inside of an engine" end
 end
 
--- InferenceX draws lengths uniformly from 0.8 to 1 of the nominal ones.
 local function length(origin, tokens)
   local n = read.count(tokens)
-  if n and origin == "InferenceX" then return { uniform = { math.ceil(0.8 * n), n } } end
-  return n
+  return n and origin == "InferenceX" and cases.below(n) or n
 end
 
 -- A question's prompts: one token each after prefixes of English text that are sent again and again.
@@ -59,7 +57,10 @@ local function question_of(row, options, known)
 end
 
 -- Throughput is concurrency over E2E on both sides, by Little's law. Benchmarks report all their requests.
-local function compare(collect, about, row, answer)
+local function compare(collect, row, question, answer)
+  if not answer.e2e then return false end
+  local about = { engine = row.engine, gpu = question.system, model = question.model, row = row,
+    source = read.text(row.origin, row.engine), label = row.id }
   local r = answer.whole or answer
   local ttft, tpot, n = read.positive(row.ttft_s), read.positive(row.tpot_s), read.positive(row.osl_mean)
   local measured = ttft and tpot and n and ttft + (n - 1) * tpot
@@ -67,6 +68,7 @@ local function compare(collect, about, row, answer)
   collect.add(about, "TPOT", r.tpot and r.tpot.mean, tpot)
   collect.add(about, "TTFT", r.ttft.mean, ttft)
   collect.add(about, "throughput", 1 / r.e2e.mean, measured and 1 / measured)
+  return true
 end
 
 -- What rows do not state, but the table does.
@@ -89,20 +91,8 @@ end
 
 --- Each row is a separate closed loop.
 function closed.cases(rows, _, options, tell)
-  local collect, known = cases.collector(), known_of(rows, options)
-  for i, row in ipairs(rows) do
-    tell(i, #rows)
-    local question, reason = question_of(row, options, known)
-    local r
-    if question then r, reason = cases.answer(question) end
-    if r and r.e2e then
-      compare(collect, { engine = row.engine, gpu = question.system, model = question.model, row = row,
-        source = read.text(row.origin, row.engine), label = row.id }, row, r)
-    else
-      collect.leave_out(reason or "no request of it finishes")
-    end
-  end
-  return collect.result()
+  local known = known_of(rows, options)
+  return cases.one_by_one(rows, tell, function(row) return question_of(row, options, known) end, compare)
 end
 
 return closed

@@ -18,15 +18,14 @@ local rates = {
 -- llama.cpp's. w4a8: 4-bit weights under activations of 8 bits.
 local PRECISIONS <const> = {
   { "^q4 %(ollama default%)", mix = "q4_k_m" }, { "^w4a8", weights = "int4", products = "int8" },
-  { "^w8a8", weights = "int8", products = "int8" }, { "weights int8", weights = "int8", products = "bf16" },
-  { "weights none", weights = "bf16" }, { "weights bf16", weights = "bf16" }, { "^fp8", weights = "fp8" },
-  { "^fp4", weights = "fp4" }, { "^nvfp4", weights = "fp4" }, { "^mxfp4", weights = "fp4" },
-  { "^int8$", weights = "int8", products = "int8" }, { "^bf16", weights = "bf16" }, { "%f[%w]b?f16", weights = "bf16" },
+  { "^w8a8", weights = "int8", products = "int8" }, { "^int8$", weights = "int8", products = "int8" },
+  { "weights int8", weights = "int8", products = "bf16" }, { "^fp8", weights = "fp8" }, { "^fp4", weights = "fp4" },
+  { "^nvfp4", weights = "fp4" }, { "^mxfp4", weights = "fp4" }, { "%f[%w]b?f16", weights = "bf16" },
   { "^fp16", weights = "bf16" },
 }
 
 -- The size of a file in bytes. It is in GiB, also where a source says GB (llama.cpp prints GiB).
-local function file_of(precision)
+local function size_of(precision)
   local size = read.positive(precision:lower():match "([%d.]+) gi?b")
   return size and size * 2 ^ 30
 end
@@ -49,14 +48,13 @@ end
 
 -- The model of a row, changed to how it is stored, and the dtypes that the row asks for. nil and a reason.
 local function stored_as(row, called, machine)
-  local size = file_of(row.precision)
+  local size = size_of(row.precision)
   local m = model(called)
   if size and not row.precision:find "F16" then return m:with { stored = stored_in(m, size) }, nil, nil end
   local text = row.precision:lower()
   for _, one in ipairs(PRECISIONS) do
     if text:find(one[1]) then
-      local published = one.weights == "fp4" and m.stored or one.mix and m.stored
-      if published then return m, nil, nil end
+      if (one.weights == "fp4" or one.mix) and m.stored then return m, nil, nil end -- as published
       local peaks = system(machine).accelerator.tensor
       local products = one.products or one.weights
       if products and not peaks[products] then products = "bf16" end
@@ -86,7 +84,8 @@ end
 
 local SOME <const> = 1024 -- tokens of prompts that a row does not tell, of which its tokens' times hardly depend
 
--- What a row's mode says of its requests: { prompt, output, cached, count, load, drawn }. nil: unknown.
+-- What a row's mode says of its requests: { prompt, output, count, load, cached = tokens before the prompt, decodes =
+-- whether only the tokens after the first count }. nil: unknown.
 local function load_of(row)
   local mode, c = row.mode, read.count(row.concurrency) or 1
   local isl, osl = read.count(row.isl), read.count(row.osl)
@@ -104,9 +103,7 @@ local function load_of(row)
   end
   local one = { prompt = isl, output = osl, count = c, load = { concurrency = c } }
   if mode:find "^closed loop" then
-    one.prompt = { uniform = { math.ceil(0.8 * isl), isl } }
-    one.output = { uniform = { math.ceil(0.8 * osl), osl } }
-    one.count = 10 * c
+    one.prompt, one.output, one.count = cases.below(isl), cases.below(osl), 10 * c
   end
   local rate = read.positive(mode:match "rate ([%d.]+)/s")
   one.count = number "([%d,]+) requests" or one.count
@@ -132,11 +129,9 @@ local function refusal(row)
   if row.mode:find "prefix" then return "a prefix cache whose share the row does not tell" end
 end
 
--- The model of models/ that a row's name stands for. Marks of mixes and formats at the end of names of files, and of
--- tests, say nothing of it.
+-- The model of models/ that a row's name stands for. What names of tests say behind a format says nothing of it.
 local function called_of(name)
-  local base = name:gsub("[ :]", "-"):gsub("%-UD%-.*$", ""):gsub("%-BF16$", ""):gsub("%-[Ww]%d[Aa]%d.*$", "")
-    :gsub("^DeepSeek%-R1%-(%d+)b$", "DeepSeek-R1-Distill-Qwen-%1B"):gsub("%-mxfp4$", "")
+  local base = name:gsub("[ :]", "-"):gsub("%-[Ww]%d[Aa]%d.*$", "")
   return names.model(base) or cases.model(base)
 end
 
@@ -166,26 +161,30 @@ local function question_of(row, options)
   return question, nil, one
 end
 
+-- Prompt tokens a second: of the last request, where the first one only fills the cache. nil: prompts differ.
+local function prefill_of(r, one)
+  local ttft = one.cached and cases.ttft(r.requests[#r.requests]) or r.ttft and r.ttft.mean
+  local at_once = one.load.concurrency
+  return ttft and at_once and math.type(one.prompt) and one.prompt * at_once / ttft
+end
+
 -- The figures of an answer beside a row's.
-local function compare(collect, about, row, r, one)
-  local last = r.requests and r.requests[#r.requests]
-  local ttft = one.cached and last and cases.ttft(last) or r.ttft and r.ttft.mean
-  local prefill = read.positive(row.prefill_tokens_s)
-  if prefill and ttft then
-    local tokens = type(one.prompt) == "number" and one.prompt * one.count or 0
-    collect.add(about, "prefill", one.load.concurrency and tokens / one.count * one.load.concurrency / ttft, prefill)
-  end
-  if not one.decodes then collect.add(about, "TTFT", r.ttft and r.ttft.mean, read.positive(row.ttft_s)) end
+local function compare(collect, row, question, r, one)
+  local about = { engine = row.engine, gpu = question.system, model = question.model.name, row = row,
+    source = row.source, label = row.model }
   local out, tpot = read.positive(row.out_tokens_s), read.positive(row.tpot_s)
+  collect.add(about, "prefill", prefill_of(r, one), read.positive(row.prefill_tokens_s))
   if one.decodes then
     collect.add(about, "TPOT", r.tpot and r.tpot.mean, tpot or out and 1 / out)
-    return
+    return true
   end
+  collect.add(about, "TTFT", r.ttft and r.ttft.mean, read.positive(row.ttft_s))
   collect.add(about, "TPOT", r.tpot and r.tpot.mean, tpot)
   local whole = r.whole or r
   collect.add(about, "throughput", whole.throughput, out)
   local batch = one.load.concurrency and one.count == one.load.concurrency
   collect.add(about, "E2E", batch and r.duration or whole.e2e and whole.e2e.mean, read.positive(row.e2e_s))
+  return true
 end
 
 --- The rows that are not left out for what they state.
@@ -193,20 +192,7 @@ function rates.kept(rows) return lists.where(rows, function(row) return not refu
 
 --- Each row is a run of its own.
 function rates.cases(rows, _, options, tell)
-  local collect = cases.collector()
-  for i, row in ipairs(rows) do
-    tell(i, #rows)
-    local question, reason, one = question_of(row, options)
-    local r
-    if question then r, reason = cases.answer(question) end
-    if r then
-      compare(collect, { engine = row.engine, gpu = question.system, model = question.model.name, row = row,
-        source = row.source, label = row.model }, row, r, one)
-    else
-      collect.leave_out(reason)
-    end
-  end
-  return collect.result()
+  return cases.one_by_one(rows, tell, function(row) return question_of(row, options) end, compare)
 end
 
 return rates

@@ -188,7 +188,7 @@ as tperf train does it, in packed micro-batches. For example:
     --response mean=3000,max=4096 --train-tp 4 --train-pp 2 --rollout-tp 4 --explain
 --search looks for the mode, the split, the staleness and the layouts that are not given.
 --train-gpus N gives GPUs to each pool, --staleness K lets them run side by side. The range of
-a step adds up the ranges of its parts; nine in ten of measured steps lie in it.]],
+a step adds up the ranges of its parts, and holds nine in ten of the steps it was made from.]],
   options = options.join(ask.options(registry.rows(), false), options.under("this command", {
     { long = "explain", help = "print the sum behind the step, with its numbers" },
   }), options.under("files", {

@@ -104,7 +104,7 @@ function hub.find(name)
   if method and not agrees(content, method) then
     copy.stored = stored_of(content, method, name)
     if content.config and not copy.stored then copy.stored = false end -- in place of what config.json says
-    account.assume("weights", method, ("the name %s"):format(roots.last(name)))
+    account.assume("weights", names.mix(name) or method, ("the name %s"):format(roots.last(name)))
   end
   copy.name = roots.last(name):match "^[^:]*"
   return copy, origin

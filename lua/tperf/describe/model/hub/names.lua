@@ -21,6 +21,8 @@ local CALLED <const> = {
   ["deepseek-coder-v2"] = "deepseek-v2", ["deepseek-coder-v2-lite"] = "deepseek-v2-lite",
   ["deepseek-r1-distill-llama-8b"] = "llama-3.1-8b", ["deepseek-r1-distill-llama-70b"] = "llama-3.1-70b",
   ["deepseek-r1-distill-qwen-7b"] = "qwen2.5-7b", ["deepseek-r1-distill-qwen-14b"] = "qwen2.5-14b",
+  ["deepseek-r1-7b"] = "qwen2.5-7b", ["deepseek-r1-14b"] = "qwen2.5-14b", ["deepseek-r1-32b"] = "qwen2.5-32b",
+  ["deepseek-r1-70b"] = "llama-3.1-70b", -- tags of Ollama
   ["deepseek-r1-distill-qwen-32b"] = "qwen2.5-32b", ["deepseek-r1-0528-qwen3-8b"] = "qwen3-8b",
   ["llama-3-1-tulu-3-8b-dpo"] = "llama-3.1-8b",
   ["qwq-32b"] = "qwen2.5-32b", ["qwen2-5-coder-7b"] = "qwen2.5-7b", ["qwen2-5-coder-14b"] = "qwen2.5-14b",
