@@ -1,8 +1,6 @@
 -- Ops of more tokens from those of fewer: the same as the block's own, to the last bit, wherever that is done.
 local cases = require "cases"
 local core = require "tperf.core"
-local forms = require "tperf.describe.layout.forms"
-local lines = require "tperf.describe.layout.lines"
 local memo = require "tperf.describe.layout.memo"
 local op = require "tperf.describe.op"
 local sections = require "tperf.describe.layout.sections"
@@ -12,24 +10,20 @@ local tperf = require "tperf"
 local rules, tensor = tperf.rules "default", strategy.of "tensor"
 local ON = core.platform(tperf.system "h100-sxm", rules)
 
--- How often a module's function gives an answer while f runs.
-local function answers_of(module, name, f)
-  local original, count = module[name], 0
-  module[name] = function(...)
-    local made = original(...)
-    count = count + (made and 1 or 0)
-    return made
+-- How many lists of ops the blocks of a memory made, and for how many cuts: of linear ones, and of others.
+local function made_of(memory)
+  local lists, leaves = { [true] = 0, [false] = 0 }, { [true] = 0, [false] = 0 }
+  for block, of_block in pairs(memory.leaves) do
+    local linear = (block.unmarked or block).linear == true
+    for _, leaf in pairs(of_block) do
+      leaves[linear] = leaves[linear] + 1
+      for _ in pairs(leaf.lists) do lists[linear] = lists[linear] + 1 end
+    end
   end
-  local ok, message = pcall(f)
-  module[name] = original
-  assert.truthy(ok, message)
-  return count
+  return lists, leaves
 end
 
--- How often f calls for ops on a line and gets them.
-local function lines_in(f) return answers_of(forms, "on_line", f) end
-
-describe("ops on a line", function()
+describe("blocks on a line", function()
   local MICRO_BATCHES <const> = { 1, 2, 3, 4, 7, 16, 6, 1000, 4096, 5 }
   local SIZES <const> = { { 1, 1, 1, 0 }, { 8, 1, 8, 0 }, { 4, 2, 4, 0 } }
   local VARIANTS <const> = {
@@ -46,18 +40,13 @@ describe("ops on a line", function()
 
   for number, name in ipairs(NAMES) do
     it("are those that the blocks make, for " .. name, function()
-      local model, reached, whole = tperf.model(name), 0, 0
+      local model = tperf.model(name)
       for v = cases(1 + number % 3, 1), #VARIANTS, cases(3, 1) do -- sampled: models take turns
         for _, sizes in ipairs(SIZES) do
           local remembered, kept, variant = sections.new(model, tensor, "flash", rules, {}), {}, VARIANTS[v]
           for _, micro_batch in ipairs(MICRO_BATCHES) do
             local anew = core.workload(tensor.grid, sizes, 1, (remembered:ops(sizes, micro_batch, variant)))
-            local known
-            reached = reached + lines_in(function()
-              whole = whole + answers_of(lines, "blocks", function()
-                known = core.workload(tensor.grid, sizes, 1, (remembered:blocks(sizes, micro_batch, variant, kept)))
-              end)
-            end)
+            local known = core.workload(tensor.grid, sizes, 1, (remembered:blocks(sizes, micro_batch, variant, kept)))
             for i = 1, #remembered.kinds + 2 do
               local function rows(w) return w:ops(i, ON, { 1, 1, 1, 1, 1, 1 }) end
               local one, other = rows(anew), rows(known)
@@ -66,10 +55,16 @@ describe("ops on a line", function()
           end
         end
       end
-      assert.truthy(reached > 0)
-      assert.equal(not model.experts, whole > 0)
     end)
   end
+
+  it("are made by Lua for two micro-batches of each cut", function()
+    local all, kept = sections.new(tperf.model "llama-3.1-70b":with {}, tensor, "flash", rules, {}), {}
+    for micro_batch = 1, 64 do all:blocks({ 8, 1, 1, 0 }, micro_batch, { recompute = "full" }, kept) end
+    local lists, leaves = made_of(all.memory)
+    assert.equal(4, leaves[true]) -- attention, MLP and both ends
+    assert.equal(2 * leaves[true], lists[true])
+  end)
 
   local ALONE <const> = { 1, 1, 1, 0 }
   local function joined(n, bytes, saved)
@@ -116,53 +111,33 @@ describe("ops on a line", function()
     end
   end)
 
-  -- A block with one count that depends on the micro-batch.
-  local function ops_of(memory, block, micro_batch)
-    local share = strategy.share(tensor, tperf.model "llama-3.1-8b", micro_batch, { 1, 1, 1, 0 }, rules,
-      { recompute = "none", sequence_parallel = false, attention = "flash" })
-    share.stream = share:outer_tokens()
-    return memo.lists(memory, memo.jobs(memory, block, share.model, share), share.model, share)[1]
-  end
-  local function block_of(f)
-    local block = { name = "custom" }
+  -- The bytes of a block whose one count depends on the micro-batch, and how often it was called for them.
+  local function bytes_of(f, micro_batches, linear)
+    local block, calls, list = { name = "custom", linear = linear }, 0, {}
     function block.build(_, p)
+      calls = calls + 1
       return { op.custom { name = "x", dtype = "bf16", forward = { bytes = f(p.micro_batch) } } }
     end
-    return block
-  end
-
-  for name, f in pairs {
-    rounded_up = function(n) return 128 * ((n + 127) // 128) end, rounded_down = function(n) return n // 3 end,
-    bounded = function(n) return math.min(n, 300) end, at_least = function(n) return math.max(n, 300) end,
-    squared = function(n) return n * n end, a_third = function(n) return n / 3 end,
-    odd = function(n) return n + n % 2 end, split = function(n) return n < 100 and n or 2 * n - 100 end,
-  } do
-    it("are not taken where a count is " .. name, function()
-      local memory, block = memo.new(tensor), block_of(f)
-      for _, micro_batch in ipairs { 1, 2, 3, 4, 7, 16, 100, 250, 299, 300, 301, 600, 601, 1000 } do
-        assert.equal(f(micro_batch), ops_of(memory, block, micro_batch)[1]:counts().forward.bytes)
-      end
-    end)
-  end
-
-  it("are taken for a count that grows with the tokens, between what was made", function()
-    local built = {}
-    local memory, block = memo.new(tensor), block_of(function(n)
-      built[#built + 1] = n
-      return 7 * n + 3
-    end)
-    for _, micro_batch in ipairs { 2, 4, 6, 64, 128, 5 } do
-      assert.equal(7 * micro_batch + 3, ops_of(memory, block, micro_batch)[1]:counts().forward.bytes)
+    local memory, model = memo.new(tensor, rules), tperf.model "llama-3.1-8b"
+    for i, micro_batch in ipairs(micro_batches) do
+      local share = strategy.share(tensor, model, micro_batch, ALONE, rules, { recompute = "none" })
+      local made = memo.blocks(tensor.grid, memo.jobs(memory, block, model, share), model, share, ALONE)
+      list[i] = rows_of(made[1])[1].forward.bytes
     end
-    local last = #built
-    assert.same({ 4, 5 }, { built[last - 2], built[last] }) -- 5 is between two steps
-    assert.truthy(built[last - 1] > 10000) -- made to see whether the line reaches it
+    return list, calls
+  end
+
+  it("are taken for counts that grow with the tokens, wherever the line's steps lead", function()
+    local at = { 2, 4, 6, 64, 128, 5, 2, 1 }
+    local list, calls = bytes_of(function(n) return 7 * n + 3 end, at, true)
+    for i, micro_batch in ipairs(at) do assert.equal(7 * micro_batch + 3, list[i]) end
+    assert.equal(4, calls) -- for 2 and 4; 5 and 1 are between two steps, and before the first
   end)
 
-  it("keep whose adapter they are", function()
-    local one = op.custom { name = "x", dtype = "bf16", forward = { bytes = 1 } }
-    assert.is_false(one:is_added())
-    local made = forms.on_line({ one:add() }, { one }, 3)
-    assert.is_true(made[1]:is_added())
+  it("are not taken for a block that does not say that its counts are linear", function()
+    local at = { 1, 2, 3, 4, 300, 301 }
+    local list, calls = bytes_of(function(n) return math.min(n, 300) end, at)
+    assert.same({ 1.0, 2.0, 3.0, 4.0, 300.0, 300.0 }, list)
+    assert.equal(#at, calls)
   end)
 end)

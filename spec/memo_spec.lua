@@ -1,5 +1,6 @@
 -- Caching of blocks: the same ops as without it, for every share, without building them again for each.
 local architecture = require "tperf.describe.arch.plan"
+local axes = require "tperf.describe.strategy.axes"
 local catalogue = require "tperf.base.catalogue"
 local cases = require "cases"
 local check = require "tperf.base.check"
@@ -7,6 +8,7 @@ local core = require "tperf.core"
 local forms = require "tperf.describe.layout.forms"
 local memo = require "tperf.describe.layout.memo"
 local precision = require "tperf.describe.precision"
+local recall = require "tperf.describe.arch.recall"
 local sections = require "tperf.describe.layout.sections"
 local program = require "program"
 local strategy = require "tperf.describe.strategy"
@@ -55,7 +57,7 @@ end
 
 -- The ops, without recomputation, and what the core recomputes of them: by list, its place and the input it keeps.
 local function ops_of(memory, block, model, share)
-  local lists, later, place = memo.lists(memory, memo.jobs(memory, block, model, share), model, share), {}, 0
+  local lists, later, place = memo.lists(memo.jobs(memory, block, model, share), model, share), {}, 0
   local plain = { name = lists.name }
   for i, list in ipairs(lists) do
     plain[i] = list.saved and list.of or list
@@ -67,7 +69,7 @@ end
 
 -- Copies of ops, with that recomputed.
 local function recomputed(ops, later)
-  local copies = forms.on_line(ops, ops, 0)
+  local copies = recall.copies(ops)
   for _, one in ipairs(later) do
     for i = one.from, one.to do copies[i]:recompute(i == one.from and one.saved or 0) end
   end
@@ -77,12 +79,12 @@ end
 describe("a cached block", function()
   for _, name in ipairs { "deepseek-v3", "mixtral-8x7b", "llama-3.1-8b" } do
     it("equals a fresh one, for " .. name, function()
-      local model, memory, made, asked = model_of(name), memo.new(s), {}, 0
+      local model, memory, made, asked = model_of(name), memo.new(s, rules), {}, 0
       local distinct = 0
       for _, one in ipairs(blocks_of(model)) do
         each_share(function(share_of)
           local share = share_of(model)
-          share.group = one.group
+          share.group, share.stream = one.group, share:outer_tokens()
           local ok, ops, later = pcall(ops_of, memory, one.block, model, share)
           asked = asked + 1
           if asked % cases(3, 1) == 0 then -- sampled: every value of every option is among these
@@ -95,6 +97,88 @@ describe("a cached block", function()
         end)
       end
       assert.truthy(distinct < asked * 2 / 3, distinct .. " of " .. asked)
+    end)
+  end
+end)
+
+local words = {} -- axes and options of all strategies: those that one lacks are nil in all of its shares
+for _, names in ipairs { axes.words() } do
+  for _, word in ipairs(names) do words[word] = true end
+end
+
+-- What a block reads of its share and of its group that is not among what its ops are remembered by.
+local function unforeseen(memory, job, model, share, plain)
+  local said, allowed, of_group = job.block.unmarked or job.block, {}, {}
+  local function allow(set, ...)
+    for _, names in ipairs { ... } do
+      for _, name in ipairs(names) do set[name] = true end
+    end
+  end
+  local f = memo.fields
+  allow(allowed, f.class, memory.options, { "rules", "attention", "tuning", "referring", "group", "block" })
+  allow(allowed, { "exchange", "boundary", "boundary_copies" }) -- functions of strategies
+  if not plain then allow(allowed, f.recomputed) end
+  if said.part ~= "mixer" and said.part ~= "feed" then allow(allowed, f.ends) end
+  local dense = said.dense
+  if type(dense) == "function" then dense = dense(share) end
+  if not dense then allow(allowed, memory.experts) end
+  allow(allowed, job.leaf.by_stream and { "stream" } or { "micro_batch", "tokens", "stream" })
+  if not job.leaf.by_stream then allow(allowed, memory.others) end
+  allow(of_group, f.layer, said.part ~= "feed" and f.mixer or {}, said.part ~= "mixer" and f.feed or {}, { "own" })
+  local found = {}
+  local group = job.group and setmetatable({}, { __index = function(_, field)
+    if not of_group[field] then found["group." .. field] = true end
+    return job.group[field]
+  end })
+  local proxy = setmetatable({}, {
+    __index = function(_, field)
+      if field == "group" then return group end
+      local value = share[field]
+      -- What the strategy has is the same for all shares.
+      local constant = rawget(share, field) == nil and (value ~= nil or words[field])
+      if field and not (allowed[field] or constant) then found[field] = true end
+      return value
+    end,
+    __newindex = function(_, field, value) share[field] = value end,
+  })
+  share.group, share.block = job.group, job.block.name
+  local done, message = pcall(job.block.build, model, proxy)
+  return check.names(found), done, message
+end
+
+describe("a block of the library", function()
+  local NAMES <const> = { "llama-3.1-8b", "deepseek-v3", "gpt-oss-20b", "jamba-v0.1", "qwen3-next-80b-a3b",
+    "gemma-2-27b", "t5-11b", "falcon-40b", "vit-large-16", "dit-xl-2", "olmo-2-7b", "glm-5.2", "gpt3-175b",
+    "mamba-2.8b", "falcon-h1-34b", "gemma-4-31b" }
+  local SIZES <const> = { tensor = { 2, 1, 2, 0 }, context = { 2, 2, 1, 1, 2, 0 }, summa = { 2, 2 } }
+  local VARIANTS <const> = {
+    { recompute = "none", sequence_parallel = true }, { recompute = "none", sequence_parallel = false },
+    { recompute = "selective", recompute_modules = "core_attn+moe", sequence_parallel = true },
+    { recompute = "none", sequence_parallel = true, overlap_shared_experts = true, moe_dispatcher = "deepep" },
+    { recompute = "none", sequence_parallel = true, row_multiple = 32, row_padding = "sort", fused_experts = true },
+    { recompute = "none", sequence_parallel = true, eager = true, norms = "pytorch", expert_calls = 3 },
+  }
+
+  for number, name in ipairs(NAMES) do
+    it("reads nothing but what its ops are remembered by, in " .. name, function()
+      local model, built = model_of(name), 0
+      for _, one in ipairs(blocks_of(model)) do
+        for kind, sizes in pairs(SIZES) do
+          for v = cases(1 + number % 2, 1), #VARIANTS, cases(2, 1) do -- sampled: models take turns
+            local on, variant = strategy.of(kind), { attention = "flash" }
+            for field, value in pairs(VARIANTS[v]) do variant[field] = value end
+            local share = setmetatable(strategy.share(on, model, 2, sizes, rules, variant), on.own_metatable)
+            share.group, share.stream = one.group, share:outer_tokens()
+            local memory = memo.new(on, rules)
+            for _, job in ipairs(memo.jobs(memory, one.block, model, share)) do
+              local found, done = unforeseen(memory, job, model, share, variant.recompute ~= "selective")
+              assert.same({}, found, ("%s, %s, variant %d"):format(job.block.name, kind, v))
+              built = built + (done and 1 or 0)
+            end
+          end
+        end
+      end
+      assert.truthy(built > 0)
     end)
   end
 end)

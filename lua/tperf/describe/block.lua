@@ -16,9 +16,11 @@ local class = frozen.class(function(one, field)
   check.fail("block '%s' is never changed, so '%s' cannot be set; tperf.block makes another", one.name, tostring(field))
 end, block)
 
--- A block of the library, whose functions change no model.
-local function new(name, build)
-  return frozen.keep(setmetatable({ name = name, build = build }, metatable), class)
+-- A block of the library, whose functions change no model. reads: what is known of that, see layout/memo.lua.
+local function new(name, build, reads)
+  local made = frozen.keep(setmetatable({ name = name, build = build }, metatable), class)
+  for field, value in next, reads or {} do made[field] = value end
+  return made
 end
 
 --- Defines a block: a function from the model and one GPU's share to a list of ops.
@@ -81,4 +83,4 @@ return setmetatable({
   is = block.is, result = block.result,
   --- What scripts have.
   public = setmetatable({ is = block.is }, { __call = function(_, name, build) return define(name, build) end }),
-}, { __call = function(_, name, build) return new(name, build) end })
+}, { __call = function(_, ...) return new(...) end })

@@ -48,8 +48,7 @@
 //   op:model_flops(all_pairs) -> forward, backward        FLOPs by which MFU is counted, see tperf_model_flops
 //   op:keeping(bytes)                             a copy that keeps this much of its output; nil if no other op keeps
 //                                                 the output for it
-// and fields(), bytes(), element(), on_line() and equal(), documented below, and given(), in bind_given.c. Methods that
-// return neither a copy nor what they ask for change the op; the library calls them before anyone else has it.
+// and fields(), bytes(), element(), documented below, and given(), in bind_given.c. Methods that return neither a copy nor what they ask for change the op; the library calls them before anyone else has it.
 #include <math.h>
 #include <string.h>
 
@@ -660,45 +659,6 @@ static int element(lua_State *L) {
     return 1;
 }
 
-// The op at a position of the list at `list`, which stays on the stack.
-static const tperf_op *op_at(lua_State *L, int list, lua_Unsigned i) {
-    lua_rawgeti(L, list, (lua_Integer)i);
-    return tperf_bind_check_op(L, -1);
-}
-
-// on_line(a, b, t) -> list: the ops at t of the line through those of a (t = 0) and b (t = 1), see tperf_op_on_line; nil
-// if a count would not be exact
-static int ops_on_line(lua_State *L) {
-    double t = luaL_checknumber(L, 3);
-    size_t n = tperf_bind_length(L, 1, "the ops");
-    lua_settop(L, 3);
-    if (tperf_bind_length(L, 2, "the ops") != n) return 0;
-    lua_createtable(L, (int)n, 1);
-    for (size_t i = 1; i <= n; i++) {
-        const tperf_op *a = op_at(L, 1, i), *b = op_at(L, 2, i);
-        tperf_op *made = lua_newuserdatauv(L, sizeof *made, 0);
-        luaL_setmetatable(L, TPERF_BIND_OP);
-        if (!tperf_op_on_line(made, a, b, t)) return 0;
-        lua_rawseti(L, 4, (lua_Integer)i);
-        lua_settop(L, 4);
-    }
-    return 1;
-}
-
-// equal(a, b) -> boolean: whether two lists have the same ops
-static int ops_equal(lua_State *L) {
-    size_t n = tperf_bind_length(L, 1, "the ops");
-    bool equal = tperf_bind_length(L, 2, "the ops") == n;
-    for (size_t i = 1; equal && i <= n; i++) {
-        const tperf_op *a = op_at(L, 1, i), *b = op_at(L, 2, i);
-        equal = memcmp(a, b, sizeof *a) ==
-                0; // they were zeroed before they were filled in: so are the gaps
-        lua_pop(L, 2);
-    }
-    lua_pushboolean(L, equal);
-    return 1;
-}
-
 void tperf_bind_op(lua_State *L) {
     luaL_newmetatable(L, type_name);
     lua_pushcfunction(L, to_string);
@@ -717,10 +677,6 @@ void tperf_bind_op(lua_State *L) {
     lua_setfield(L, -2, "element");
     lua_pushcfunction(L, tperf_bind_given_op);
     lua_setfield(L, -2, "given");
-    lua_pushcfunction(L, ops_on_line);
-    lua_setfield(L, -2, "on_line");
-    lua_pushcfunction(L, ops_equal);
-    lua_setfield(L, -2, "equal");
     for (int i = 0; tperf_op_kinds[i].what; i++) {
         lua_pushinteger(L, i);
         lua_pushcclosure(L, construct, 1);

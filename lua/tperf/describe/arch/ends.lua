@@ -58,7 +58,7 @@ ends.embedding = block("embedding", function(m, p)
     add(p:replicated { name = "projection", n_in = width, n_out = m.hidden, bias = true })
   end
   return ops
-end)
+end, { dense = true, linear = true })
 
 local OWN_BYTES <const> = 4 -- of each logit, kept without a profile: the softmax in fp32
 
@@ -200,6 +200,6 @@ ends.head = block("head", function(m, p)
     end
   end
   return ops
-end)
+end, { dense = true, linear = true })
 
 return ends

@@ -111,7 +111,7 @@ local function groups_of(model, given)
     return groups
   end
   if given == gpt then
-    local blocks = { gpt.mlp, block("attention", published_layer) }
+    local blocks = { gpt.mlp, block("attention", published_layer, { dense = true, linear = true }) }
     return { { first = 1, count = model.layers, key = "gpt", blocks = blocks } }
   end
   local groups = given and model:groups() or transformer.groups(model)

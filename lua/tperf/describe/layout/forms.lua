@@ -56,21 +56,6 @@ local function in_precision(list, r, known, after_norm)
   return made
 end
 
---- The ops at t of the straight line through two lists', at t = 0 and t = 1; nil: a count would not be exact.
----@return table? ops
-function forms.on_line(first, second, t)
-  local made = core.op.on_line(first, second, t)
-  if made then made.name = first.name end
-  return made
-end
-
---- Whether that line reaches a third list at t, to the last bit.
----@return boolean
-function forms.reaches(first, second, t, third)
-  local made = core.op.on_line(first, second, t)
-  return made ~= nil and core.op.equal(made, third)
-end
-
 --- Several lists as one.
 ---@param tree table   of joints
 ---@param lists table  of memo.lists
@@ -133,9 +118,10 @@ end
 
 -- The positions of the bits that are set, by bits.
 local positions = setmetatable({}, { __index = function(known, bits)
-  local list = {}
-  for i = 1, 64 do
-    if bits >> i - 1 & 1 == 1 then list[#list + 1] = i end
+  local list, rest, i = {}, bits, 1
+  while rest ~= 0 do
+    if rest & 1 == 1 then list[#list + 1] = i end
+    rest, i = rest >> 1, i + 1
   end
   known[bits] = list
   return list

@@ -6,7 +6,6 @@ local lazy = require "tperf.base.lazy"
 local calls = lazy.module "tperf.describe.arch.calls"
 local blocks_of = require "tperf.describe.arch.plan".of
 local forms = require "tperf.describe.layout.forms"
-local lines = require "tperf.describe.layout.lines"
 local memo = require "tperf.describe.layout.memo"
 local recall = lazy.module "tperf.describe.arch.recall"
 local idle = lazy.module "tperf.describe.layout.idle"
@@ -109,7 +108,7 @@ local function planned(model, s, attention, rules, o)
   plans[model] = plans[model] or setmetatable({}, { __mode = "k" })
   local known = plans[model][rules] or {}
   plans[model][rules] = known
-  known[key] = known[key] or { of = blocks_of(model, rules, o.apart, o.tuning), memory = memo.new(s) }
+  known[key] = known[key] or { of = blocks_of(model, rules, o.apart, o.tuning), memory = memo.new(s, rules) }
   return known[key]
 end
 
@@ -131,7 +130,6 @@ function sections.new(model, s, attention, rules, o)
     model = model, strategy = s, attention = attention, rules = rules, precision = o.precision, tuning = o.tuning,
     twins = o.twins, plan = plan, kinds = kinds, runs = runs, plain = plain, has_ends = #plan.first + #plan.last > 0,
     memory = shared.memory, recalled = shared.recalled, scripted = not shared.memory,
-    lines = not model.experts, -- in a mixture, layouts that differ in where the experts are share lists of ops
   }, metatable)
 end
 
@@ -142,6 +140,7 @@ local function share_of(all, group, sizes, variant, own)
   for name, value in pairs(variant) do options[name] = value end
   local share = strategy.share(all.strategy, all.model, 1, sizes, all.rules, options)
   share.attention, share.tuning, share.recalled = all.attention, all.tuning, all.recalled
+  if own and not (precision and precision.share) then memo.classify(all.memory, variant, share) end
   if group.padded and group.seq then
     share.seq = calls.padded(share, share.seq)
     share.tokens = share.micro_batch * share.seq
@@ -375,13 +374,13 @@ end
 -- A block as the core joins it, of remembered ops; a table of such where it consists of others. A precision's ops keep
 -- to no line: there is one scale for so many numbers.
 local function remembered(all, jobs, share, sizes)
-  local memory, grid = all.memory, all.strategy.grid
-  local blocks = all.lines and not jobs.precision and lines.blocks(grid, jobs, all.model, share, sizes)
-  if not blocks then
-    blocks = memo.lists(memory, jobs, all.model, share)
-    if jobs.precision then blocks = forms.narrowed(memory.joints, blocks, jobs.precision) end
-    for i = 1, #blocks do blocks[i] = forms.block(grid, blocks[i], sizes, memo.hold) end
+  local grid = all.strategy.grid
+  if not jobs.precision then
+    local blocks = memo.blocks(grid, jobs, all.model, share, sizes)
+    return #blocks == 1 and blocks[1] or blocks
   end
+  local blocks = forms.narrowed(all.memory.joints, memo.lists(jobs, all.model, share), jobs.precision)
+  for i = 1, #blocks do blocks[i] = forms.block(grid, blocks[i], sizes, memo.hold) end
   return #blocks == 1 and blocks[1] or blocks
 end
 

@@ -41,11 +41,13 @@ function dit.modulate(m, p, vectors)
   }
 end
 
-dit.modulation = block("modulation", function(m, p) return { dit.modulate(m, p, 6) } end)
+local DENSE <const> = { dense = true, linear = true }
 
-dit.attention = block("attention", function(m, p) return around(m, p, attention.inside(m, p)) end)
+dit.modulation = block("modulation", function(m, p) return { dit.modulate(m, p, 6) } end, DENSE)
 
-dit.mlp = block("mlp", function(m, p) return around(m, p, parts.module("mlp", parts.mlp(m, p, m.ffn))) end)
+dit.attention = block("attention", function(m, p) return around(m, p, attention.inside(m, p)) end, DENSE)
+
+dit.mlp = block("mlp", function(m, p) return around(m, p, parts.module("mlp", parts.mlp(m, p, m.ffn))) end, DENSE)
 
 --- Before the first layer: the time step, expanded into sines and cosines, through two products; the class embedding.
 function dit.conditioning(m, p)

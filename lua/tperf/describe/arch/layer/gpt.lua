@@ -18,7 +18,7 @@ gpt.mlp = block("mlp", function(m, p)
     op.dropout { name = "dpr2", elements = p:outer(m.hidden) },
     p:norm { name = "ln1", width = m.hidden },
   }
-end)
+end, { dense = true, linear = true })
 
 -- The ops between the projections, by variant of attention. `cut` is the strategy's share of the heads.
 local core = {}

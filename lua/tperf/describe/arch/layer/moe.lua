@@ -264,9 +264,15 @@ local function finish(m, p)
   return ops
 end
 
-local function piece_of(build) return { block = block("moe", build) } end
+local function piece_of(build, reads) return { block = block("moe", build, reads) } end
 
-local experts = piece_of(function(m, p) return parts.module("moe", work(m, p)) end)
+-- Where each GPU has the whole stream, tokens are gathered for experts that are cut over more GPUs (gathered).
+local function is_dense(p) return p.sequence_parallel end
+
+-- Rows are whole, and experts without a token are not read: the counts are not linear. Shared ones are cut over tp.
+local experts = piece_of(function(m, p) return parts.module("moe", work(m, p)) end, {
+  part = "feed", by_stream = function(p) return not p.overlap_shared_experts end,
+})
 
 --- The block of experts, i-th of the layer's n sublayers. One piece of it alone depends on where the experts are.
 function moe.block(i, n)
@@ -274,9 +280,11 @@ function moe.block(i, n)
     piece_of(function(m, p)
       local opening = parts.module("moe_router", parts.opening(m, p, i, n, "mlp_norm"))
       return parts.append(opening, parts.module("moe", route(m, p)))
-    end),
+    end, { dense = is_dense, part = "feed", linear = true }),
     experts,
-    piece_of(function(m, p) return parts.append(parts.module("moe", finish(m, p)), parts.closing(m, p, i, n)) end),
+    piece_of(function(m, p)
+      return parts.append(parts.module("moe", finish(m, p)), parts.closing(m, p, i, n))
+    end, { dense = is_dense, part = "feed", linear = true }),
   }
   return composite("moe", function() return pieces end)
 end

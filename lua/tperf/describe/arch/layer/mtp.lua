@@ -14,11 +14,11 @@ local before = block("mtp", function(m, p)
     parts.norm(m, p, "embedding-norm"), parts.norm(m, p, "state-norm"),
     p:replicated { name = "join", n_in = 2 * m.hidden, n_out = m.hidden },
   }
-end)
+end, { dense = true, linear = true })
 
 local after = block("mtp", function(m, p)
   return parts.append({ parts.norm(m, p, "norm") }, ends.logits(m, p, true))
-end)
+end, { dense = true, linear = true })
 
 -- The blocks of some modules. module: the groups of one's layers, with their blocks.
 local function pieces_of(module, count)

@@ -23,4 +23,4 @@ local function ops(m, p)
   return list
 end
 
-return block("parallel", ops)
+return block("parallel", ops, { dense = true, linear = true })

@@ -20,12 +20,17 @@ local feeds = { dense = mlp, experts = moe }
 
 local made = {} -- a module's blocks by their place in a layer: groups with the same block share its ops
 
--- The block of a module in this place.
-local function block_of(module, i, n)
+-- The block of a module in this place. part: "mixer" reads nothing of the group's MLP or experts, "feed" nothing of its
+-- attention.
+local function block_of(module, i, n, part)
   made[module] = made[module] or {}
   local place = ("%d of %d"):format(i, n)
-  made[module][place] = made[module][place] or module.block(i, n)
-  return made[module][place]
+  local known = made[module][place]
+  if known then return known end
+  local one = module.block(i, n)
+  one.part, one.linear, one.dense = part, not one.pieces, not one.pieces
+  made[module][place] = one
+  return one
 end
 
 local function mixer_of(m, group)
@@ -45,9 +50,9 @@ local function blocks_of(m, group)
   local feed = feeds[group.mlp]
   local n = (mixer and 1 or 0) + (group.cross and 1 or 0) + (feed and 1 or 0)
   local blocks = {}
-  if mixer then blocks[1] = block_of(mixer, 1, n) end
+  if mixer then blocks[1] = block_of(mixer, 1, n, "mixer") end
   if group.cross then blocks[2] = block_of(cross, 2, n) end
-  if feed then blocks[#blocks + 1] = block_of(feed, n, n) end
+  if feed then blocks[#blocks + 1] = block_of(feed, n, n, "feed") end
   return blocks
 end
 
