@@ -42,6 +42,7 @@ schemas.asked_of = schemas.once(function(schema, missing)
 end)
 
 local SCALAR <const> = { number = true, string = true, boolean = true }
+local EXACT <const> = { number = true, boolean = true } -- defaults of these kinds are what their checkers return
 
 -- What absent fields become: `values`, the checked defaults that are scalars and therefore the same every time, by
 -- name; `asked`, the other fields, whose checkers make a default or report that the field is missing; `count`, of all
@@ -51,7 +52,10 @@ local absent_of = schemas.once(function(schema, missing)
   for name, one in next, schema do
     local told, value = missing(one), nil
     count = count + 1
-    if told and told.default ~= nil then
+    local default = told and told.default
+    if EXACT[type(default)] then
+      value = default
+    elseif default ~= nil then
       local made, message = one(nil, name)
       if not message and SCALAR[type(made)] then value = made end
     end

@@ -73,22 +73,36 @@ local function class_of(line, known)
     sources = math.tointeger(sources) } or nil
 end
 
--- Classes of runs by figure, which are lines of text: so every question may read them.
+local conditions = {} -- those of earlier lines
+
+-- The classes of a text, one a line.
+local function classes_of(text, path)
+  local list = {}
+  for line in text:gmatch "[^\n]+" do
+    local class = class_of(line, conditions)
+    if not class then
+      check.fail("kernels/intervals.yaml: '%s' must be lines such as \"0.8 1.5 100 9 model=dense scale=node\": the ends, "
+        .. "runs, sources and conditions of a class; got \"%s\"", path, line)
+    end
+    list[#list + 1] = class
+  end
+  return list
+end
+
+-- Classes of runs by figure, which are lines of text. A figure's are read when somebody asks for them: a question about
+-- training never asks for those of serving.
 local function classes(value, path)
   if type(value) ~= "table" then return nil, ("'%s' must be classes by figure"):format(path), path end
-  local all, known = {}, {}
   for figure, text in pairs(value) do
-    all[figure] = {}
-    for line in (type(text) == "string" and text or "?"):gmatch "[^\n]+" do
-      local class = type(figure) == "string" and class_of(line, known)
-      if not class then
-        return nil, ("'%s.%s' must be lines such as \"0.8 1.5 100 9 model=dense scale=node\": the ends, runs, sources "
-          .. "and conditions of a class; got \"%s\""):format(path, figure, line), path
-      end
-      table.insert(all[figure], class)
+    if type(figure) ~= "string" or type(text) ~= "string" then
+      return nil, ("'%s.%s' must be lines, one for each class"):format(path, check.show(figure)), path
     end
   end
-  return all
+  return setmetatable({}, { __index = function(all, figure)
+    local list = value[figure] and classes_of(value[figure], path .. "." .. figure)
+    rawset(all, figure, list)
+    return list
+  end })
 end
 
 -- A schema is made when its file is first read.

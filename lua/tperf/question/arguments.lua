@@ -128,12 +128,18 @@ local function row_of_strategy(entry)
   return row
 end
 
---- All rows, in the order of the commands' help; do not change the rows.
+local listed = {} -- the rows of all strategies, as long as there are no others
+
+--- All rows, in the order of the commands' help; do not change them. The same table until a strategy is defined.
 ---@return table[]
 function arguments.rows()
-  local list = append({}, before)
-  for _, entry in ipairs(axes.every()) do list[#list + 1] = row_of_strategy(entry) end
-  return append(list, after)
+  local every = axes.every()
+  if listed.of ~= every then
+    local list = append({}, before)
+    for _, entry in ipairs(every) do list[#list + 1] = row_of_strategy(entry) end
+    listed = { of = every, rows = append(list, after) }
+  end
+  return listed.rows
 end
 
 -- Adds the checkers of rows to a schema; many: those that a search tries take lists, and none has a default.

@@ -302,17 +302,25 @@ local STRATEGY <const> = { name = "strategy", of = BOTH, group = "layout", many 
   more = "By default the first strategy that has the axes given. Searches take a list, or \"all\", which ranks them "
     .. "together.", option = { value = "NAME", from = "strategies" } }
 
---- The rows of a question, "infer" or "serve", in the order of the command's help.
+local listed = { rows = {} } -- by question, as long as no strategy is defined
+
+--- The rows of a question, "infer" or "serve", in the order of the command's help; do not change them. The same table
+--- until a strategy is defined.
 ---@return table[]
 function arguments.rows(question)
-  local list = {}
+  local every = axes.every(true)
+  if listed.of ~= every then listed = { of = every, rows = {} } end
+  local list = listed.rows[question]
+  if list then return list end
+  list = {}
   local function add(row) list[#list + 1] = row and row.of[question] and row or nil end
   for _, row in ipairs(QUESTION) do add(row) end
   add(STRATEGY)
-  for _, entry in ipairs(axes.every(true)) do add(row_of_strategy(entry)) end
+  for _, entry in ipairs(every) do add(row_of_strategy(entry)) end
   for _, rows in ipairs { LAYOUT, ENGINE, REQUESTS } do
     for _, row in ipairs(rows) do add(row) end
   end
+  listed.rows[question] = list
   return list
 end
 

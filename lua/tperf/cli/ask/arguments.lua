@@ -99,11 +99,7 @@ local function add_parts(list, row)
   end
 end
 
---- The options of arguments.
----@param rows table[]
----@param many boolean  true: of a search, where an option takes the values to try
----@return table[]
-function ask.options(rows, many)
+local function options_of(rows, many)
   local list = {}
   for _, row in ipairs(rows) do
     local own = row.option or {}
@@ -115,6 +111,18 @@ function ask.options(rows, many)
     end
   end
   return in_groups(list)
+end
+
+local known = { [true] = setmetatable({}, { __mode = "k" }), [false] = setmetatable({}, { __mode = "k" }) }
+
+--- The options of arguments; do not change the list.
+---@param rows table[]
+---@param many boolean  true: of a search, where an option takes the values to try
+---@return table[]
+function ask.options(rows, many)
+  local of = known[many]
+  of[rows] = of[rows] or options_of(rows, many)
+  return of[rows]
 end
 
 -- "yes", or a list of such, as booleans.

@@ -25,14 +25,20 @@ end
 local numbers = {}
 for _, row in ipairs(core.curves) do numbers[row.kind] = row.numbers end
 
---- The numbers of a kind of curve, described by the core's table.
-function curves.numbers(kind)
+local checkers_of = check.once(function(kind)
   local fields = {}
   for _, f in ipairs(numbers[kind]) do
     local default = f.optional and 0 or nil
     local least = f.optional and math.min(f.low, 0) or f.low -- 0: nothing is said
     fields[f.name] = check.number { unit = f.unit, min = least, max = f.high, default = default }
   end
+  return fields
+end)
+
+--- The numbers of a kind of curve, described by the core's table.
+function curves.numbers(kind)
+  local fields = {}
+  for name, one in next, checkers_of(kind) do fields[name] = one end
   return fields
 end
 
