@@ -77,16 +77,16 @@ local conditions = {} -- those of earlier lines
 
 -- The classes of a text, one a line.
 local function classes_of(text, path)
-  local list = {}
+  local all = {}
   for line in text:gmatch "[^\n]+" do
     local class = class_of(line, conditions)
     if not class then
-      check.fail("kernels/intervals.yaml: '%s' must be lines such as \"0.8 1.5 100 9 model=dense scale=node\": the ends, "
-        .. "runs, sources and conditions of a class; got \"%s\"", path, line)
+      check.fail("kernels/intervals.yaml: '%s' must be lines such as \"0.8 1.5 100 9 model=dense scale=node\": the "
+        .. "ends, runs, sources and conditions of a class; got \"%s\"", path, line)
     end
-    list[#list + 1] = class
+    all[#all + 1] = class
   end
-  return list
+  return all
 end
 
 -- Classes of runs by figure, which are lines of text. A figure's are read when somebody asks for them: a question about
@@ -99,9 +99,9 @@ local function classes(value, path)
     end
   end
   return setmetatable({}, { __index = function(all, figure)
-    local list = value[figure] and classes_of(value[figure], path .. "." .. figure)
-    rawset(all, figure, list)
-    return list
+    local found = value[figure] and classes_of(value[figure], path .. "." .. figure)
+    rawset(all, figure, found)
+    return found
   end })
 end
 

@@ -2,7 +2,7 @@
 local axes = require "tperf.describe.strategy.axes"
 local divisors = require "tperf.base.divisors"
 local check = require "tperf.base.check"
-local nearest = require "tperf.base.nearest"
+local nearest = require "tperf.base.lazy".module "tperf.base.nearest"
 local rank_order = require "tperf.question.rank_order"
 local refusal = require "tperf.base.refusal"
 local sets = require "tperf.describe.rules.sets"

@@ -113,14 +113,14 @@ local function options_of(rows, many)
   return in_groups(list)
 end
 
-local known = { [true] = setmetatable({}, { __mode = "k" }), [false] = setmetatable({}, { __mode = "k" }) }
+local made = { [true] = setmetatable({}, { __mode = "k" }), [false] = setmetatable({}, { __mode = "k" }) }
 
 --- The options of arguments; do not change the list.
 ---@param rows table[]
 ---@param many boolean  true: of a search, where an option takes the values to try
 ---@return table[]
 function ask.options(rows, many)
-  local of = known[many]
+  local of = made[many]
   of[rows] = of[rows] or options_of(rows, many)
   return of[rows]
 end

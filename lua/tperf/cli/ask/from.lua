@@ -1,7 +1,7 @@
 --- `--from FILE`: a launch file as the arguments of train, memory, search and infer, and a note on what was read.
 local ask = require "tperf.cli.ask.arguments"
 local check = require "tperf.base.check"
-local serving = require "tperf.question.serving_arguments"
+local serving = require "tperf.base.lazy".module "tperf.question.serving_arguments"
 local settings = require "tperf.cli.ask.settings"
 local training = require "tperf.question.arguments"
 

@@ -1,7 +1,8 @@
 --- --require FILE: a script whose schedules and strategies a command may name. It runs first, in the sandbox, which
 --- then holds for the whole command: what it defined is called later, and files are written as a script's are.
-local limits = require "tperf.cli.sandbox.limits"
-local script = require "tperf.cli.sandbox.script"
+local lazy = require "tperf.base.lazy"
+local limits = lazy.module "tperf.cli.sandbox.limits"
+local script = lazy.module "tperf.cli.sandbox.script"
 
 local required = {}
 

@@ -6,7 +6,7 @@
 --   by_stream   function(share) -> true: the micro-batch, but for the tokens of this GPU's stream, and the other axes.
 --               For experts, four samples on four GPUs are as many as two on two. A share has these as `stream`
 --   linear      true: its counts are linear in the micro-batch; nothing is rounded or has bounds
--- Specs follow blocks through their shares and find that nothing else is read. Ops that are remembered are never changed
+-- Specs follow blocks through their shares and find that nothing else is read. Ops that are remembered never change
 -- again. A layer's ops, joined to the sizes of its axes, are shared by all workloads that have them.
 --
 -- Of linear blocks the core makes the blocks of further micro-batches from those of the first two (tperf_op_on_line),

@@ -2,7 +2,7 @@
 -- docs/model.md section 7. The core walks the rest: pipelines, placements, panels.
 local divisors = require "tperf.base.divisors"
 local lists = require "tperf.base.lists"
-local nearest = require "tperf.base.nearest"
+local nearest = require "tperf.base.lazy".module "tperf.base.nearest"
 local stated = require "tperf.describe.model.stated"
 local strategy = require "tperf.describe.strategy"
 

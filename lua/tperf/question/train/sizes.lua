@@ -1,7 +1,7 @@
 --- Completes the sizes of one configuration, and refuses sizes that do not divide what they cut.
 local stated = require "tperf.describe.model.stated"
 local axes = require "tperf.describe.strategy.axes"
-local nearest = require "tperf.base.nearest"
+local nearest = require "tperf.base.lazy".module "tperf.base.nearest"
 local pipelines = require "tperf.question.search.pipelines"
 local refusal = require "tperf.base.refusal"
 local space = require "tperf.question.search.space"

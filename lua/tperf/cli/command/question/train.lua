@@ -1,4 +1,4 @@
-local beside = require "tperf.cli.beside"
+local beside = require "tperf.base.lazy".module "tperf.cli.beside"
 local catalogue = require "tperf.base.catalogue"
 local configuration = require "tperf.cli.ask.configuration"
 local costs = require "tperf.cli.answer.costs"
@@ -10,7 +10,7 @@ local fitted = require "tperf.cli.answer.fitted"
 local format = require "tperf.output.format"
 local parts = require "tperf.cli.answer.parts"
 local visible_memory = require "tperf.describe.machine.visible_memory"
-local stages = require "tperf.cli.answer.stages"
+local stages = require "tperf.base.lazy".module "tperf.cli.answer.stages"
 
 -- One row per op, both passes summed, and one for the total.
 local function op_rows(ops)
