@@ -73,12 +73,25 @@ tperf_status tperf_batch_extend(tperf_batch *b, tperf_sequence *s, int64_t end) 
     return tperf_sequence_hold(b->replica, s, tperf_batch_blocks(b->engine, end), b->error);
 }
 
+// Gives all blocks numbers: from now on a request may ask for its own content.
+static tperf_status number_blocks(tperf_replica *replica, tperf_error *error) {
+    tperf_blocks *blocks = &replica->blocks;
+    if (blocks->caching || !replica->engine->prefix_caching) return TPERF_OK;
+    for (int32_t i = 0; i < replica->n_sequences; i++) {
+        TPERF_TRY(tperf_blocks_number(blocks, &replica->sequences[i].holding, error));
+        TPERF_TRY(tperf_blocks_number(blocks, &replica->sequences[i].beside, error));
+    }
+    blocks->caching = true;
+    return TPERF_OK;
+}
+
 tperf_status tperf_batch_preempt(tperf_batch *b, int32_t place, bool in_front) {
     tperf_replica *replica = b->replica;
     int32_t sequence = replica->running[place];
     tperf_sequence *s = &replica->sequences[sequence];
     tperf_waiter waiter = {s->request, sequence};
     TPERF_TRY(tperf_waiting_add(&replica->waiting, waiter, replica->requests, in_front, b->error));
+    TPERF_TRY(number_blocks(replica, b->error));
     register_blocks(replica, s);
     tperf_sequence_give_back(replica, s);
     b->budget += s->scheduled;

@@ -25,9 +25,10 @@ bool tperf_blocks_have(const tperf_blocks *blocks, tperf_need need) {
     return need.pool <= blocks->free && need.apart <= blocks->apart;
 }
 
-void tperf_blocks_reset(tperf_blocks *blocks, const tperf_engine *engine, const tperf_heap *heap) {
+void tperf_blocks_reset(tperf_blocks *blocks, const tperf_engine *engine, bool caching,
+                        const tperf_heap *heap) {
     blocks->heap = heap;
-    blocks->caching = engine->prefix_caching;
+    blocks->caching = caching;
     blocks->usable = engine->num_blocks > 0 ? engine->num_blocks - 1 : INT32_MAX;
     blocks->free = blocks->usable;
     blocks->apart = engine->pooled.apart;
@@ -218,6 +219,14 @@ static tperf_status hold_more(const tperf_blocks *blocks, tperf_holding *holding
     return TPERF_OK;
 }
 
+// Room for `count` blocks more that have never been used, or for all that there are.
+static tperf_status make_room(tperf_blocks *blocks, int32_t count, tperf_error *error) {
+    while (blocks->fresh <= blocks->usable && blocks->capacity - blocks->fresh < count &&
+           blocks->capacity <= blocks->usable)
+        TPERF_TRY(grow(blocks, error));
+    return TPERF_OK;
+}
+
 tperf_status tperf_blocks_take(tperf_blocks *blocks, tperf_holding *holding, int32_t count,
                                tperf_error *error) {
     if (!blocks->caching) {
@@ -226,11 +235,20 @@ tperf_status tperf_blocks_take(tperf_blocks *blocks, tperf_holding *holding, int
         return TPERF_OK;
     }
     TPERF_TRY(hold_more(blocks, holding, count, error));
-    while (blocks->fresh <= blocks->usable && blocks->capacity - blocks->fresh < count &&
-           blocks->capacity <= blocks->usable)
-        TPERF_TRY(grow(blocks, error));
+    TPERF_TRY(make_room(blocks, count, error));
     for (int32_t i = 0; i < count; i++)
         holding->ids[holding->count++] = take_one(blocks);
+    return TPERF_OK;
+}
+
+tperf_status tperf_blocks_number(tperf_blocks *blocks, tperf_holding *holding, tperf_error *error) {
+    int32_t held = holding->count - holding->gone;
+    if (held <= 0) return TPERF_OK;
+    TPERF_TRY(hold_more(blocks, holding, 0, error));
+    TPERF_TRY(make_room(blocks, held, error));
+    for (int32_t i = holding->gone; i < holding->count; i++)
+        holding->ids[i] = take_one(blocks);
+    blocks->free += held; // they were counted when they were taken
     return TPERF_OK;
 }
 

@@ -1,5 +1,6 @@
-// blocks.h: the paged KV cache of a replica: blocks held by requests, free blocks, and a lookup by content. Without
-// prefix caching blocks are only counted.
+// blocks.h: the paged KV cache of a replica: blocks held by requests, free blocks, and a lookup by content. Blocks are
+// only counted without prefix caching, and as long as no block has content that a request may ask for: requests that
+// share nothing ask for their own, once one of them is preempted.
 #ifndef TPERF_SERVE_BLOCKS_H
 #define TPERF_SERVE_BLOCKS_H
 
@@ -25,7 +26,7 @@ typedef struct tperf_bucket {
 // Blocks are numbered from 1. Never-used blocks leave the free list first, so memory grows with use.
 typedef struct tperf_blocks {
     const tperf_heap *heap;
-    bool caching;
+    bool caching;   // blocks have numbers, and those with content are found by it
     int32_t usable; // INT32_MAX: no limit
     int32_t free;
     int32_t apart;       // free blocks of the windowed groups' own pool
@@ -41,7 +42,7 @@ typedef struct tperf_blocks {
 
 // The blocks of one request. Empty if zeroed; may then be released.
 typedef struct tperf_holding {
-    int32_t *ids; // NULL without prefix caching
+    int32_t *ids; // of blocks that have numbers
     int32_t count, capacity;
     int32_t gone; // blocks in front that no layer sees any more, and that are given back
 } tperf_holding;
@@ -68,8 +69,13 @@ int32_t tperf_blocks_unseen(const tperf_engine *engine, int64_t tokens);
 // Whether so many are free.
 bool tperf_blocks_have(const tperf_blocks *blocks, tperf_need need);
 
-// Frees all blocks; keeps the memory, allocated from the heap.
-void tperf_blocks_reset(tperf_blocks *blocks, const tperf_engine *engine, const tperf_heap *heap);
+// Frees all blocks; keeps the memory, allocated from the heap. caching: blocks have numbers from the start.
+void tperf_blocks_reset(tperf_blocks *blocks, const tperf_engine *engine, bool caching,
+                        const tperf_heap *heap);
+
+// Gives the blocks of a request numbers, which were counted so far. Done for all requests before any content is
+// registered, it is as if all blocks had had numbers from the start: those without content are all alike.
+tperf_status tperf_blocks_number(tperf_blocks *blocks, tperf_holding *holding, tperf_error *error);
 void tperf_blocks_release(tperf_blocks *blocks);
 
 // Takes `count` blocks; the caller has checked that as many are free.

@@ -6,7 +6,8 @@ void tperf_replica_reset(tperf_replica *replica, const tperf_engine *engine,
     replica->heap = heap;
     replica->engine = engine;
     replica->requests = requests;
-    tperf_blocks_reset(&replica->blocks, engine, heap);
+    bool shares = requests->first_segment != NULL;
+    tperf_blocks_reset(&replica->blocks, engine, engine->prefix_caching && shares, heap);
     tperf_waiting_reset(&replica->waiting, engine->policy == TPERF_QUEUE_PRIORITY, heap);
     replica->n_running = 0;
     replica->optimism = engine->estimate.first;
