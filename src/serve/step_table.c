@@ -5,13 +5,10 @@
 
 // The piece of an ascending axis that contains x, and the fraction within it; the end pieces extrapolate.
 static int32_t piece_of(const double *axis, int32_t n, double x, double *part) {
-    int32_t low = 0, high = n - 1;
-    while (high - low > 1) {
-        int32_t middle = low + (high - low) / 2;
-        if (axis[middle] <= x)
-            low = middle;
-        else
-            high = middle;
+    int32_t low = 0;
+    for (int32_t left = n - 1, half; left > 1; left -= half) { // no branch to be mispredicted
+        half = left / 2;
+        low = axis[low + half] <= x ? low + half : low;
     }
     *part = n > 1 ? (x - axis[low]) / (axis[low + 1] - axis[low]) : 0;
     return low;
