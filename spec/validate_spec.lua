@@ -338,6 +338,25 @@ describe("tables of training runs", function()
     program.remove(folder)
   end)
 
+  it("reads a row's group and network as they are named", function()
+    local folder = program.folder()
+    program.write(folder .. "/table.csv", "collective,gpu,gpus,nodes,intra,inter,size_bytes,time_us\n"
+      .. 'all_gather,TPU v7,4,1,"ICI, gather over one axis of 4 devices",,1000000,20\n'
+      .. 'all_gather,TPU v7,8,2,"ICI, gather over one axis of 4 devices",,1000000,20\n' -- two such lines at once
+      .. 'all_reduce,V100,16,2,,"EFA, 100 Gb/s a node",100000000,9000\n'
+      .. "all_reduce,V100,16,2,,1x100 Gbps EFA,100000000,9000\n"
+      .. "all_reduce,V100,16,2,,EFA or InfiniBand,100000000,9000\n")
+    local result = tperf.validate { file = folder .. "/table.csv" }
+    local times = {}
+    for i, case in ipairs(result.cases) do times[i] = case.predicted end
+    assert.equal(4, #times)
+    assert.equal(times[1], times[2])
+    assert.equal(times[4], times[3])
+    assert.same({ 1, "the network between the nodes is not named" },
+      { result.left_out[1].rows, result.left_out[1].reason })
+    program.remove(folder)
+  end)
+
   it("may be read for a named system, with its network", function()
     local folder = program.folder()
     local function predicted(inter, system)

@@ -22,6 +22,13 @@ local function fast_of(gpus, nodes, links)
   return fast <= domain and gpus % fast == 0 and fast or nil
 end
 
+-- The members of a row's groups: the devices of the axis that a row names ("gather over one axis of 4 devices"), of
+-- which all lines work at the same time, each as if alone; else all GPUs.
+local function members_of(row, gpus)
+  local axis = tonumber(read.text(row.intra):match "over one axis of (%d+) devices")
+  return axis and gpus % axis == 0 and math.tointeger(axis) or gpus
+end
+
 --- The rows of a log of nccl-tests, as those of a table.
 ---@param text string
 ---@param path string
@@ -44,6 +51,8 @@ function collective.case(row)
   if gpus < 2 then return nil, "a group of one GPU" end
   local nodes = read.count(row.nodes)
   if not nodes then return nil, "the number of nodes is not given" end
+  local members = members_of(row, gpus)
+  if members < gpus then gpus, nodes = members, math.max(nodes * members // gpus, 1) end
   if gpus % nodes ~= 0 then return nil, "nodes with different numbers of GPUs" end
   local seconds = seconds_of(row, kind, gpus, bytes)
   if not seconds then return nil, "neither a time nor a bandwidth is given" end

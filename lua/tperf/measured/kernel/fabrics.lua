@@ -17,8 +17,9 @@ end
 
 local OMNI_PATH <const> = 100e9 / 8 -- bytes/s per link
 
--- "800 Gbps/node", "400 Gbps per node", "1600 Gbps RoCE per node".
-local WHOLE <const> = { "^(%d+) Gbps/node", "^(%d+) Gbps per node", "^(%d+) Gbps RoCE per node" }
+-- "800 Gbps/node", "400 Gbps per node", "1600 Gbps RoCE per node", "EFA, 100 Gb/s a node".
+local WHOLE <const> = { "^(%d+) Gbps/node", "^(%d+) Gbps per node", "^(%d+) Gbps RoCE per node",
+  "%f[%d](%d+) Gb/s a node" }
 
 -- "4x100 Gbps", "8x50 GBps", "4x100 Gb RoCE" per node, in bytes/s; the largest figure if there are several.
 local function node_bandwidth(text)
@@ -51,7 +52,8 @@ function fabrics.of(text, gpus_per_node)
   if node then
     return { bandwidth = node / gpus_per_node, curve = curve_of(ethernet and ETHERNET or INFINIBAND) }
   end
-  if lower:find "not stated" or lower:find "not named" or lower:find "omni%-path" then
+  -- Two that may be it are none: "USB4 or Ethernet".
+  if lower:find "not stated" or lower:find "%w or %w" or lower:find "not named" or lower:find "omni%-path" then
     return nil, "the network between the nodes is not named"
   end
   if lower:find "infiniband" or lower:find "ndr" or lower:find "hdr" then return { curve = curve_of(INFINIBAND) } end
