@@ -13,8 +13,8 @@
 ---@field flops_per_token? any forward and backward FLOPs, a number or function(model, options) -> number (options as in model:flops_per_token); MFU is computed from it; default: those of the ops
 
 ---@class tperf.calibrate.request
----@field system string|table the system to start from: its peaks and bandwidths stay
----@field files any[] CSV files of products, attention, experts, memory kernels or collectives, logs of nccl-tests, or { kind =, cases = } as tperf.measured reads them
+---@field system string|table the system to start from: its peaks stay, and its bandwidths unless a network among the files has others
+---@field files any[] CSV files of products, attention, experts, memory kernels or collectives, logs of nccl-tests, networks as tperf.import.network reads them, or { kind =, cases = } as tperf.measured reads them
 ---@field gpu? string use only the rows whose GPU is that of this system
 ---@field keep? boolean accept values that the measurements leave open
 ---@field salt? integer another number holds back another third of the measurements (0)
@@ -2520,7 +2520,7 @@ function tperf.block.is(value) end
 
 ---Fits a system's curves to measurements. A third of them is held back from each fit and gives its error.
 ---@param given tperf.calibrate.request
----@return table result { system, fits = { { curve, values, undetermined, fitted, held, points } … }, left_out = { { file, reason, rows } … } }
+---@return table result { system, fits = { { curve, values, undetermined, fitted, held, points } … }, left_out = { { file, reason, rows } … }, notes = what networks do not say }
 function tperf.calibrate(given) end
 
 ---Counts what the blocks of a model make, and compares it with what the model's description says, of which the
@@ -2597,7 +2597,7 @@ function tperf.import.arguments(launch, given) end
 function tperf.import.launch(arguments) end
 
 ---Reads a network as another tool describes it: ASTRA-sim's network.yml (analytical), the `networks` of a system of
----Calculon, NCCL's topology (NCCL_TOPO_DUMP_FILE), or the output of `nvidia-smi topo -m`.
+---Calculon, InfraGraph, NCCL's topology (NCCL_TOPO_DUMP_FILE), or the output of `nvidia-smi topo -m`.
 ---@param path string
 ---@return table network  { format = name of the tool, tiers = list for the network of a system, notes = what the format cannot say, or tiers cannot }
 function tperf.import.network(path) end

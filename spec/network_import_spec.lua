@@ -53,6 +53,110 @@ Legend:
   X    = Self
 ]]
 
+-- A host of 8 GPUs below two sockets, with two PCIe switches of 16 lanes each and 2 GPUs below each of these.
+local function rooted()
+  local text, at = { '<system version="1">\n' }, 0
+  for socket = 0, 1 do
+    text[#text + 1] = ('<cpu numaid="%d" arch="x86_64" vendor="GenuineIntel">\n'):format(socket)
+    for switch = 0, 1 do
+      text[#text + 1] = ('<pci busid="0000:%d%d:00.0" class="0x060400" link_speed="16.0 GT/s PCIe" link_width="16">\n')
+        :format(socket, switch)
+      for _ = 1, 2 do
+        text[#text + 1] = ('<pci busid="0000:a%d:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16">\n'
+          .. '<gpu dev="%d" sm="89" rank="%d" gdr="1"/>\n</pci>\n'):format(at, at, at)
+        at = at + 1
+      end
+      text[#text + 1] = "</pci>\n"
+    end
+    text[#text + 1] = "</cpu>\n"
+  end
+  text[#text + 1] = "</system>\n"
+  return table.concat(text)
+end
+
+-- Hosts of 4 GPUs and NICs, two below each leaf with 8 ports of 100 Gb/s; each leaf has one port of 200 Gb/s to each of
+-- two spines. NVLinks: two switches, 150 GB/s to each.
+local INFRAGRAPH <const> = [[
+name: closfabric
+devices:
+  - name: server
+    components:
+      - { name: cpu, count: 2, choice: cpu }
+      - { name: xpu, count: 4, choice: xpu }
+      - { name: nvlsw, count: 2, choice: switch }
+      - { name: pciesw, count: 2, choice: switch }
+      - { name: nic, count: 4, choice: nic }
+      - { name: mgmt, count: 1, choice: custom, custom: { type: mgmt-nic } }
+    links:
+      - { name: fabric }
+      - name: nvlink
+        physical:
+          bandwidth: { choice: gigabytes_per_second, gigabytes_per_second: 150 }
+          latency: { choice: us, us: 1.5 }
+      - { name: pcie, physical: { bandwidth: { choice: gigatransfers_per_second, gigatransfers_per_second: 32 } } }
+    edges:
+      - { scheme: one2one, link: pcie, ep1: { component: mgmt }, ep2: { component: "cpu[0]" } }
+      - { scheme: many2many, link: fabric, ep1: { component: cpu }, ep2: { component: cpu } }
+      - { scheme: many2many, link: nvlink, ep1: { component: xpu }, ep2: { component: nvlsw } }
+      - { scheme: one2one, link: pcie, ep1: { component: cpu }, ep2: { component: pciesw } }
+      - { scheme: many2many, link: pcie, ep1: { component: "xpu[0:2]" }, ep2: { component: "pciesw[0]" } }
+      - { scheme: many2many, link: pcie, ep1: { component: "xpu[2:4]" }, ep2: { component: "pciesw[1]" } }
+      - { scheme: many2many, link: pcie, ep1: { component: "nic[0:2]" }, ep2: { component: "pciesw[0]" } }
+      - { scheme: many2many, link: pcie, ep1: { component: "nic[2:4]" }, ep2: { component: "pciesw[1]" } }
+  - name: switch
+    components: [{ name: asic, count: 1, choice: cpu }, { name: port, count: 16, choice: port }]
+    links: [{ name: ic }]
+    edges: [{ scheme: many2many, link: ic, ep1: { component: asic }, ep2: { component: port } }]
+instances:
+  - { name: host, device: server, count: 8 }
+  - { name: leafsw, device: switch, count: 4 }
+  - { name: spinesw, device: switch, count: 2 }
+links:
+  - { name: leaf, physical: { bandwidth: { choice: gigabits_per_second, gigabits_per_second: 100 } } }
+  - { name: spine, physical: { bandwidth: { choice: gigabits_per_second, gigabits_per_second: 200 } } }
+edges:
+  - { scheme: one2one, link: leaf, ep1: { instance: "host[0:2]", component: nic },
+      ep2: { instance: "leafsw[0]", component: "port[0:8]" } }
+  - { scheme: one2one, link: leaf, ep1: { instance: "host[2:4]", component: nic },
+      ep2: { instance: "leafsw[1]", component: "port[0:8]" } }
+  - { scheme: one2one, link: leaf, ep1: { instance: "host[4:6]", component: nic },
+      ep2: { instance: "leafsw[2]", component: "port[0:8]" } }
+  - { scheme: one2one, link: leaf, ep1: { instance: "host[6:8]", component: nic },
+      ep2: { instance: "leafsw[3]", component: "port[0:8]" } }
+  - { scheme: one2one, link: spine, ep1: { instance: leafsw, component: "port[8]" },
+      ep2: { instance: "spinesw[0]", component: "port[0:4]" } }
+  - { scheme: one2one, link: spine, ep1: { instance: leafsw, component: "port[9]" },
+      ep2: { instance: "spinesw[1]", component: "port[0:4]" } }
+]]
+
+-- GPUs alone, of a host with links of 50 GB/s in a scheme, and NICs to one switch.
+local function bare(scheme, gpus)
+  return ([[
+infrastructure:
+  devices:
+    - name: box
+      components: [{ name: gpu, count: %d, choice: xpu }, { name: nic, count: 2, choice: nic }]
+      links: [{ name: xgmi, physical: { bandwidth: { gigabytes_per_second: 50 } } }, { name: pcie }]
+      edges:
+        - { scheme: %s, link: xgmi, ep1: { component: gpu }, ep2: { component: gpu } }
+        - { scheme: one2one, link: pcie, ep1: { component: gpu }, ep2: { component: nic } }
+    - { name: sw, components: [{ name: port, count: 8, choice: port }], links: [], edges: [] }
+  instances: [{ name: box, device: box, count: 4 }, { name: sw, device: sw, count: 1 }]
+  links: [{ name: eth, physical: { bandwidth: { gigabits_per_second: 400 }, latency: { ns: 2500 } } }]
+  edges:
+    - { scheme: one2one, link: eth, ep1: { instance: box, component: nic }, ep2: { instance: sw, component: port } }
+]]):format(gpus, scheme)
+end
+
+local LOG <const> = [[
+# nThread 1 nGpus 2 minBytes 1024 maxBytes 1048576 step: 2(factor)
+#  Rank  0 Group  0 Pid  1 on       box device  0 [0x01] NVIDIA RTX A6000
+#  Rank  1 Group  0 Pid  1 on       box device  1 [0x02] NVIDIA RTX A6000
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+        1024           256     float     sum      -1    18.50    0.06    0.06      0    18.20    0.06    0.06      0
+     1048576        262144     float     sum      -1    140.0    7.49    7.49      0    139.0    7.54    7.54      0
+]]
+
 describe("a network of another tool", function()
   it("is read from ASTRA-sim: links of each dimension", function()
     local found = tperf.import.network(file("network.yml", ASTRA))
@@ -91,6 +195,94 @@ describe("a network of another tool", function()
     tiers = tperf.import.network(file("bridged.xml", host { to(2), to(1), to(4), to(3) })).tiers
     assert.same({ "nvlink", 2, 100e9, "pcie", 4 }, { tiers[1].name, tiers[1].size, tiers[1].bandwidth, tiers[2].name,
       tiers[2].size })
+  end)
+
+  it("shares the links of PCIe switches and sockets, by NCCL's topology", function()
+    local found = tperf.import.network(file("rooted.xml", rooted()))
+    local x16 = 16e9 * 16 / 8 * 128 / 130
+    local expected = { { "pcie", 2, x16 }, { "roots", 4, x16 / 2 }, { "sockets", 8 } } -- two GPUs below a switch
+    assert.equal(3, #found.tiers)
+    for i, one in ipairs(expected) do
+      local tier = found.tiers[i]
+      assert.same({ one[1], one[2] }, { tier.name, tier.size })
+      assert.near(one[3] or 0, tier.bandwidth or 0, 1)
+    end
+    assert.truthy(table.concat(found.notes, "\n"):find("sockets: bandwidth is not in it", 1, true))
+  end)
+
+  it("is read from InfraGraph by the capacity of its cuts", function()
+    local found = tperf.import.network(file("clos.yaml", INFRAGRAPH))
+    assert.equal("InfraGraph", found.format)
+    local expected = { { "nvlink", 4, 300e9 }, { "nics", 8, 12.5e9, 1 }, { "fabric2", 32, 2 * 25e9 / 8 } }
+    assert.equal(3, #found.tiers)
+    for i, one in ipairs(expected) do
+      local tier = found.tiers[i]
+      assert.same({ one[1], one[2], one[4] }, { tier.name, tier.size, tier.nics_per_gpu })
+      assert.near(one[3], tier.bandwidth, 1e-3)
+    end
+    assert.equal(1.5e-6, found.tiers[1].latency)
+    -- An all-to-all of 32: what leaves the 8 GPUs of a leaf, through 6.25 GB/s each.
+    local system = tperf.system("h100-sxm"):with { network = { tiers = found.tiers } }
+    local _, passed = tperf.collective { system = system, kind = "all_to_all", bytes = 1e9, gpus = 32, tiers = true }
+    assert.near(24 / 32 * 1e9 / 6.25e9 / 0.7, passed[3].time, 1e-9)
+    -- One host below each leaf: the NICs end there, and what joins hosts is narrower.
+    local text = INFRAGRAPH:gsub("second: 200", "second: 20"):gsub("server, count: 8", "server, count: 4")
+      :gsub("host%[(%d):%d%]", function(first) return ("host[%d]"):format(first // 2) end)
+    local lone = tperf.import.network(file("lone.yaml", text)).tiers
+    assert.same({ "nics", 4, 12.5e9 }, { lone[2].name, lone[2].size, lone[2].bandwidth })
+    assert.near(2 * 2.5e9 / 4, lone[3].bandwidth, 1e-3)
+  end)
+
+  it("is read from InfraGraph as a mesh or a ring, where GPUs have no switch", function()
+    local mesh = tperf.import.network(file("mesh8.yaml", bare("many2many", 8))).tiers
+    local first, second = mesh[1], mesh[2]
+    assert.same({ "xgmi", 8, "all_to_all", 7 * 50e9 }, { first.name, first.size, first.topology, first.bandwidth })
+    assert.same({ 32, 50e9, 0.25, 2500 * 1e-9 },
+      { second.size, second.bandwidth, second.nics_per_gpu, second.latency })
+    local ring = tperf.import.network(file("ring.yaml", bare("ring", 8))).tiers[1]
+    assert.same({ "torus", 8, 2 * 50e9 }, { ring.topology, ring.axes[1], ring.bandwidth })
+    local system = tperf.system("mi300x"):with { network = { tiers = mesh } }
+    assert.is_true(system.network.fast.mesh)
+    for text, cause in pairs { ["one2one, link: eth, ep1: { instance: bix"] = "\"bix\" is not defined",
+      ["one2one, link: et2, ep1: { instance: box"] = "\"et2\" is not defined",
+      ["line, link: eth, ep1: { instance: box"] = "unknown \"line\"",
+      ['one2one, link: eth, ep1: { instance: "box[4]"'] = "is none of 4" } do
+      local given = bare("ring", 8):gsub("one2one, link: eth, ep1: { instance: box", text)
+      local ok, why = pcall(tperf.import.network, file("wrong.yaml", given))
+      assert.is_false(ok)
+      assert.truthy(tostring(why):find(cause, 1, true), tostring(why))
+    end
+  end)
+
+  it("is read from nvidia-smi's matrix with its switches and sockets, underlined or pasted", function()
+    local pcie = TOPO:gsub("NV18", "SYS"):gsub("(GPU0\t X \t)SYS", "%1PIX"):gsub("(GPU1\t)SYS", "%1PIX")
+      :gsub("(GPU2\tSYS\tSYS\t X \t)SYS", "%1PIX"):gsub("(GPU3\tSYS\tSYS\t)SYS", "%1PIX")
+    for _, start in ipairs { "\27[4m", "[4m" } do
+      local tiers = tperf.import.network(file("under.txt", (pcie:gsub("^\t", "\t" .. start)))).tiers
+      assert.same({ "pcie", 2, "sockets", 4 }, { tiers[1].name, tiers[1].size, tiers[2].name, tiers[2].size })
+    end
+  end)
+
+  it("is printed by tperf show whatever its file is called, and so are points of nccl-tests", function()
+    assert.truthy(program.shell("tperf show " .. file("topology", TOPO)).out:find "nics_per_gpu: 0.5")
+    local shown = program.shell("tperf show " .. file("points.log", LOG))
+    assert.truthy(shown.out:find("all_reduce     2      1  1.049 MB  140.0 us", 1, true), shown.out)
+  end)
+
+  it("sets a system's tiers in tperf calibrate, which keeps its curves", function()
+    local base = tperf.system "a100-sxm-80gb"
+    local made = tperf.calibrate { system = base, files = { file("switched.xml", host { SWITCHED, SWITCHED }) } }
+    local own = made.system.network
+    assert.same({ 2, 300e9, 25e9, 0.5 },
+      { own.fast.domain, own.fast.bandwidth, own.slow.bandwidth, own.slow.nics_per_gpu })
+    assert.equal(base.network.fast.efficiency.all_reduce.large, own.fast.efficiency.all_reduce.large)
+    local out = folder .. "/own.yaml"
+    assert.equal(0, program.shell(("tperf calibrate rtx-a6000 %s --name own --out %s"):format(
+      file("clos.yaml", INFRAGRAPH), out)).code)
+    local tiers = tperf.system(out).network.tiers
+    assert.same({ "fabric2", 32 }, { tiers[3].name, tiers[3].size })
+    assert.truthy(program.shell(("tperf calibrate rtx-a6000 %s"):format(file("topo.txt", TOPO))).err
+      :find("nvlink: the bandwidth is rtx-a6000's, 32.00 GB/s", 1, true))
   end)
 
   it("is read from nvidia-smi's matrix, which has no bandwidths", function()

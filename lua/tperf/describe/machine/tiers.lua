@@ -95,6 +95,19 @@ function tiers.spell(content)
   return result
 end
 
+--- A network's fields as a file gives them: what was changed in fast and slow, which its tiers made, goes back to
+--- these.
+---@param network table  modifiable
+---@return table network
+function tiers.given(network)
+  local list = network.tiers
+  if not list then return network end
+  give(list[1], network.fast, FAST)
+  give(list[with_nics(list)], network.slow, SLOW)
+  network.fast, network.slow = nil, nil
+  return network
+end
+
 local function names_of(list)
   local names = {}
   for i = 1, #list do names[i] = ("'%s'"):format(list[i].name) end

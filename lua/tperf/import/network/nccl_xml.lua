@@ -1,4 +1,6 @@
 --- NCCL's topology of one host (NCCL_TOPO_DUMP_FILE, or a cloud's NCCL_TOPO_FILE): GPUs with NVLinks, PCIe, NICs.
+local cuts = require "tperf.import.network.cuts"
+
 local nccl_xml = { name = "NCCL" }
 
 function nccl_xml.recognises(text) return text:find "^%s*<system[%s>]" ~= nil or text:find "<system version=" ~= nil end
@@ -23,9 +25,9 @@ local function pcie(pci)
   return rate * 1e9 * width / 8 * (rate >= 8 and 128 / 130 or 0.8)
 end
 
--- The GPUs and NICs of the text, each below its PCIe device.
+-- The GPUs and NICs of the text, each below its PCIe device, and the links of these: to a switch, to a socket, to all.
 local function devices(text)
-  local gpus, nets, above = {}, {}, {}
+  local gpus, nets, above, links = {}, {}, {}, {}
   for closing, name, rest in text:gmatch "<(/?)(%w+)([^>]*)>" do
     local own, empty = attributes(rest), rest:find "/%s*$"
     if closing == "/" then
@@ -40,13 +42,39 @@ local function devices(text)
     elseif name == "net" then
       nets[#nets + 1] = tonumber(own.speed)
     elseif (name == "pci" or name == "cpu") and not empty then
+      own.node = own.busid or "cpu" .. tostring(own.numaid)
+      local parent = above[#above]
+      links[#links + 1] = { a = own.node, b = parent and parent.node or "host", bandwidth = pcie(own) }
       above[#above + 1] = own
     end
   end
-  return gpus, nets
+  return gpus, nets, links
 end
 
-local function add_gpus(tiers, gpus, notes)
+-- Adds tiers of PCIe: GPUs below a switch, below a socket, all.
+local function add_pcie(tiers, gpus, links, notes)
+  local leaves, size = {}, tiers[1] and tiers[1].size or 1
+  for i, gpu in ipairs(gpus) do leaves[i] = { id = gpu.id, gpus = 1 } end
+  local levels = cuts.levels(leaves, links)
+  if not levels then
+    notes[#notes + 1] = "PCIe: switches and sockets have unequal numbers of GPUs, and are taken to carry all that the "
+      .. "GPUs' links do"
+    levels = { { size = #gpus, bandwidth = gpus[1].pcie } }
+  end
+  for _, level in ipairs(levels) do
+    if level.size > size and level.size % size == 0 then
+      local via = level.via == "host" and "sockets" or level.via and level.via:find "^cpu" and "roots" or "pcie"
+      tiers[#tiers + 1] = { name = via, size = level.size, bandwidth = level.bandwidth }
+      size = level.size
+      if not level.bandwidth then
+        notes[#notes + 1] = ("%s: bandwidth is not in it; without one, as wide as the tier inward")
+          :format(tiers[#tiers].name)
+      end
+    end
+  end
+end
+
+local function add_gpus(tiers, gpus, links, notes)
   local first, count = gpus[1], #gpus
   for i, gpu in ipairs(gpus) do
     if gpu.links ~= first.links or #gpu.to ~= #first.to then
@@ -64,15 +92,14 @@ local function add_gpus(tiers, gpus, notes)
     if others > 1 then return "GPUs with NVLinks to some others, and no switch, are no list of tiers" end
   end
   if not first.pcie then return "the GPUs' PCIe links have no speed" end
-  tiers[#tiers + 1] = { name = "pcie", size = count, bandwidth = first.pcie }
-  notes[#notes + 1] = "PCIe: switches and sockets between the GPUs are taken to carry all that their links do"
+  add_pcie(tiers, gpus, links, notes)
 end
 
 function nccl_xml.read(text)
-  local gpus, nets = devices(text)
+  local gpus, nets, links = devices(text)
   if #gpus == 0 then return nil, "no GPU" end
   local tiers, notes = {}, {}
-  local wrong = add_gpus(tiers, gpus, notes)
+  local wrong = add_gpus(tiers, gpus, links, notes)
   if wrong then return nil, wrong end
   local sum = 0
   for _, speed in ipairs(nets) do sum = sum + speed end

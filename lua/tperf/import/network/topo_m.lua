@@ -10,8 +10,8 @@ function topo_m.recognises(text) return text:find "GPU0[ \t]+X[ \t]" ~= nil end
 local function matrix_of(text)
   local columns, rows = nil, {}
   for line in text:gmatch "[^\r\n]+" do
-    local cells = {}
-    for cell in line:gsub("\27%[[%d;]*m", ""):gmatch "%S+" do cells[#cells + 1] = cell end
+    local cells = {} -- underlined ones begin with an escape, which a paste loses
+    for cell in line:gsub("\27?%[[%d;]*m", ""):gmatch "%S+" do cells[#cells + 1] = cell end
     if not columns and cells[1] == "GPU0" and cells[2] ~= "X" then
       columns = {}
       for _, cell in ipairs(cells) do
@@ -43,6 +43,43 @@ local function nvlinks(rows)
   return links or 0, others
 end
 
+-- What a path crosses, from the nearest: PCIe switches; a host bridge; bridges of a NUMA node; sockets.
+local PATHS <const> = { { "pcie", "PIX", "PXB" }, { "host_bridge", "PHB" }, { "numa", "NODE" }, { "sockets", "SYS" } }
+
+-- GPUs that reach each other by cells of a set, alike for all; nil if the groups differ in size.
+local function group_size(rows, near)
+  local size
+  for i, row in ipairs(rows) do
+    local count = 1
+    for j = 1, #rows do
+      if j ~= i and near[row[j]] then count = count + 1 end
+    end
+    if size and count ~= size then return nil end
+    size = count
+  end
+  return size
+end
+
+-- Adds tiers of PCIe beyond the GPUs' own links: what is joined by switches, bridges, sockets.
+local function add_pcie(tiers, rows, size, notes)
+  local near = { PIX = false }
+  for _, row in ipairs(rows) do
+    for _, cell in ipairs(row) do
+      if cell:find "^NV%d" then near[cell] = true end
+    end
+  end
+  for _, path in ipairs(PATHS) do
+    for i = 2, #path do near[path[i]] = true end
+    local now = group_size(rows, near)
+    if not now or now % size ~= 0 then
+      notes[#notes + 1] = ("%s: groups of unequal size, here as what lies beyond"):format(path[1])
+    elseif now > size then
+      tiers[#tiers + 1] = { name = #tiers == 0 and "pcie" or path[1], size = now }
+      size = now
+    end
+  end
+end
+
 function topo_m.read(text)
   local columns, rows = matrix_of(text)
   local gpus, nics, tiers = #rows, 0, {}
@@ -63,7 +100,7 @@ function topo_m.read(text)
     notes[#notes + 1] = ("nvlink: a GPU has %d links%s; of one, 25 GB/s one way (NVLink 2 to 4), 50 (5)"):format(all,
       meshed and (", %d to each"):format(links) or "")
   end
-  if links == 0 or others < gpus - 1 then tiers[#tiers + 1] = { name = "pcie", size = gpus } end
+  add_pcie(tiers, rows, tiers[1] and tiers[1].size or 1, notes)
   if nics == 0 then
     notes[#notes + 1] = "no NIC: add a tier with nics_per_gpu for what lies beyond the host"
   else

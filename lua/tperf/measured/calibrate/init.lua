@@ -6,10 +6,13 @@ local descent = require "tperf.measured.calibrate.descent"
 local fit = require "tperf.measured.calibrate.fit"
 local gpus = require "tperf.measured.gpus"
 local lists = require "tperf.base.lists"
+local network = require "tperf.import.network"
 local measured = require "tperf.measured"
 local rules = require("tperf.describe.rules.sets").of
 local sources = require "tperf.measured.calibrate.sources"
 local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
+local tiers = require "tperf.describe.machine.tiers"
+local units = require "tperf.base.units"
 
 local calibrate = {}
 
@@ -187,6 +190,30 @@ local function cases_of(file, o, left_out)
   end), reader_named(kind)
 end
 
+-- Takes the networks among the files: the system gets their tiers. Returns their names, and what is to be said of them.
+local function take_networks(o)
+  local names, rest, said = {}, {}, {}
+  for _, file in ipairs(o.files) do
+    local found = type(file) == "string" and sources.network(file)
+    if found then
+      names[#names + 1] = file
+      for _, text in ipairs(found.notes) do said[#said + 1] = ("%s: %s"):format(file, text) end
+      for i, tier in ipairs(found.tiers) do
+        if not tier.bandwidth and (i == 1 or tier.nics_per_gpu) then
+          local own = i == 1 and o.system.network.fast or o.system.network.slow
+          said[#said + 1] = ("%s: %s: the bandwidth is %s's, %s"):format(file, tier.name, o.system.name,
+            units.format(own.bandwidth, "bytes/s"))
+        end
+      end
+      o.system = o.system:with(network.onto(o.system, found.tiers))
+    else
+      rest[#rest + 1] = file
+    end
+  end
+  o.files = rest
+  return names, said
+end
+
 -- The cases of all files by reader, in the order of the files: a log of nccl-tests has one number of GPUs, but a curve
 -- needs several.
 local function cases_by_reader(o, left_out)
@@ -206,12 +233,17 @@ local function cases_by_reader(o, left_out)
 end
 
 -- The source text of the new system: the fitted curves, with the previous system's sources for the rest.
-local function source_of(before, groups, fits)
+local function source_of(before, groups, fits, networks)
   local names, files = {}, {}
   for i, f in ipairs(fits) do names[i] = f.curve end
   for _, group in ipairs(groups) do table.move(group.files, 1, #group.files, #files + 1, files) end
-  return ("%s: fitted by `tperf calibrate` to %s; all else is %s's, with its sources"):format(
-    table.concat(names, ", "), table.concat(files, ", "), before.name)
+  local parts = {}
+  if networks[1] then parts[1] = ("network: as %s describe it"):format(table.concat(networks, ", ")) end
+  if names[1] then
+    parts[#parts + 1] = ("%s: fitted by `tperf calibrate` to %s"):format(table.concat(names, ", "),
+      table.concat(files, ", "))
+  end
+  return ("%s; all else is %s's, with its sources"):format(table.concat(parts, "; "), before.name)
 end
 
 local BY_UNITS <const> = { gemm = true, attention = true, moe = true } -- kernels whose tiles fill multiprocessors
@@ -228,18 +260,19 @@ end
 
 --- Fits a system's curves to measurements. A third of them is held back from each fit and gives its error.
 ---@param given table
----   system  the system to start from: its peaks and bandwidths stay
----   files   CSV files of products, attention, experts, memory kernels or collectives, logs of nccl-tests, or
----           { kind =, cases = } as tperf.measured reads them
+---   system  the system to start from: its peaks stay, and its bandwidths unless a network among the files has others
+---   files   CSV files of products, attention, experts, memory kernels or collectives, logs of nccl-tests, networks as
+---           tperf.import.network reads them, or { kind =, cases = } as tperf.measured reads them
 ---   gpu     use only the rows whose GPU is that of this system
 ---   keep    accept values that the measurements leave open
 ---   salt    another number holds back another third of the measurements (0)
 ---   name, source  of the new system
 ---@return table result { system, fits = { { curve, values, undetermined, fitted, held, points } … },
----   left_out = { { file, reason, rows } … } }
+---   left_out = { { file, reason, rows } … }, notes = what networks do not say }
 function calibrate.run(given)
   local o = check.record("tperf.calibrate", given, schema)
   o.system = system(o.system)
+  local networks, said = take_networks(o)
   local trial, set, fits, left_out = copy(o.system), rules(), {}, {}
   local groups = cases_by_reader(o, left_out)
   check_units(o.system, groups)
@@ -259,8 +292,9 @@ function calibrate.run(given)
       fits[#fits + 1] = result
     end
   end
-  trial.name, trial.source = o.name or trial.name, o.source or source_of(o.system, groups, fits)
-  return { system = system(trial), fits = fits, left_out = measured.most_first(left_out) }
+  trial.name, trial.source = o.name or trial.name, o.source or source_of(o.system, groups, fits, networks)
+  trial.network = tiers.given(trial.network)
+  return { system = system(trial), fits = fits, left_out = measured.most_first(left_out), notes = said }
 end
 
 local BY_BYTES = { x = "bytes", xunit = "bytes", yunit = "bytes/s", work = function(case) return case.bytes end }

@@ -1,8 +1,12 @@
---- The inputs of tperf.calibrate: tables of measurements (CSV), and logs of nccl-tests as printed.
+--- The inputs of tperf.calibrate: tables of measurements (CSV), logs of nccl-tests as printed, and networks of other
+--- tools.
 local check = require "tperf.base.check"
 local curves = require "tperf.measured.calibrate.curves"
 local lists = require "tperf.base.lists"
 local measured = require "tperf.measured"
+local nccl_tests = require "tperf.import.nccl_tests"
+local network = require "tperf.import.network"
+local text_file = require "tperf.input.text"
 
 local sources = {}
 
@@ -27,6 +31,14 @@ function sources.open(path, accept)
     end
   end
   return cases, reader.name, left
+end
+
+--- The network that a file describes, as tperf.import.network reads it; nil if it holds measurements.
+---@param path string
+---@return table?
+function sources.network(path)
+  local text = not path:find "%.csv$" and text_file.read(path)
+  return text and not nccl_tests.recognise(text) and network.parse(text, path) or nil
 end
 
 return sources

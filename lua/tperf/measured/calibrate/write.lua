@@ -57,7 +57,7 @@ local function flow(value)
   local lines, line = {}, ""
   for i, item in ipairs(items) do
     local text = item .. (i < #items and ", " or "")
-    if #line + #text > 96 then
+    if line ~= "" and #line + #text > 96 then
       lines[#lines + 1] = line:gsub(" $", "")
       line = ""
     end
@@ -67,11 +67,20 @@ local function flow(value)
   return lines
 end
 
-local function emit(lines, value, indent)
+local emit
+
+function emit(lines, value, indent)
   for _, key in ipairs(keys_of(value)) do
     local item = value[key]
     if type(item) ~= "table" then
       lines[#lines + 1] = indent .. key .. ": " .. scalar(item, key == "launch" or key == "efficiency")
+    elseif type(item[1]) == "table" then
+      lines[#lines + 1] = indent .. key .. ":"
+      for _, one in ipairs(item) do
+        local first = #lines + 1
+        emit(lines, one, indent .. "    ")
+        lines[first] = indent .. "  - " .. lines[first]:sub(#indent + 5)
+      end
     elseif item[1] ~= nil then
       lines[#lines + 1] = indent .. key .. ": " .. list(item)
     elseif is_curve(item) then
@@ -87,11 +96,22 @@ local function emit(lines, value, indent)
   end
 end
 
+-- The fields of a file: a network of tiers without the fast and slow that these made.
+local function given(system)
+  local network = type(system) == "table" and system.network
+  if not (network and network.tiers) then return system end
+  local all, own = {}, {}
+  for _, key in ipairs(keys_of(system)) do all[key] = system[key] end
+  for _, key in ipairs(keys_of(network)) do own[key] = key ~= "fast" and key ~= "slow" and network[key] or nil end
+  all.network = own
+  return all
+end
+
 --- The text of a system file, or of a part of one.
 ---@param system table
 ---@param indent string?
 return function(system, indent)
   local lines = {}
-  emit(lines, system, indent or "")
+  emit(lines, given(system), indent or "")
   return table.concat(lines, "\n") .. "\n"
 end

@@ -101,8 +101,9 @@ return {
   arguments = "SYSTEM FILE ... | --software DIR FILE ... | --kit",
   from = { "systems files", "files" },
   details = [[
-SYSTEM is the starting point: its peaks and bandwidths stay. A FILE is a log of
-nccl-tests as printed, or a CSV table: of matrix products (dtype, m, n, k, time_s),
+SYSTEM is the starting point: its peaks stay, and its bandwidths unless a FILE has others. A
+FILE is a log of nccl-tests as printed; a network that `tperf show` reads, whose tiers the
+system gets; or a CSV table: of matrix products (dtype, m, n, k, time_s),
 attention (phase, attn_dtype, kv_dtype, batch, seq_q, kv_len, heads, kv_heads,
 head_dim, time_s), kernels that only read and write (op, elements, bytes_min,
 time_s), blocks of experts (tokens, hidden, moe_inter, experts, topk, tp, ep,
@@ -147,11 +148,13 @@ Or they are tables of closed loops or static batches: then one for each serving 
     for _, left in ipairs(result.left_out) do
       io.stderr:write(("%s: %d rows left out: %s\n"):format(left.file, left.rows, left.reason))
     end
+    for _, note in ipairs(result.notes) do io.stderr:write(("tperf: %s\n"):format(note)) end
     local text = require "tperf.measured.calibrate.write"(result.system)
     if values.out then output.write(values.out, text) end
     for i, f in ipairs(values.plot and result.fits or {}) do
       calibrate.plot(result, i):save(("%s-%s.svg"):format(values.plot, f.curve))
     end
+    if values.out and #result.fits == 0 then return end
     if values.out or values.json or values.csv then
       require "tperf.cli.answer.table"(values, table_of(result), COLUMNS)
     else

@@ -37,6 +37,21 @@ local function print_network(item)
   return true
 end
 
+local POINTS <const> = { { key = "kind" }, { key = "gpus" }, { key = "nodes" }, { key = "bytes", unit = "bytes" },
+  { key = "seconds", title = "time", unit = "s" }, { key = "algorithm", title = "algbw", unit = "bytes/s" },
+  { key = "bus", title = "busbw", unit = "bytes/s" } }
+
+-- Prints the points of a log of nccl-tests; false: it is none.
+local function print_log(item)
+  local logs = require "tperf.import.nccl_tests"
+  local text = text_of(item)
+  if not (logs.recognise(text) and text:find "busbw") then return false end
+  local rows = logs.parse(text, item.path)
+  require "tperf.cli.answer.table"({}, rows, POINTS)
+  print(("%s; tperf calibrate SYSTEM %s … fits curves to it"):format(rows[1].gpu or "GPUs without a name", item.path))
+  return true
+end
+
 -- The kind of object in an item's file, which its name does not tell.
 local function kind_of(item)
   local path = item.path
@@ -48,9 +63,11 @@ local function kind_of(item)
 end
 
 -- Whether a name is that of a regular file: a pipe is read once, as an object of tperf.
-local function is_file(name) return name:find "%.%w+$" ~= nil and core.file.is_there(name) end
-
 local function has_path(name) return name:find("/", 1, true) ~= nil end
+
+local function is_file(name)
+  return (name:find "%.%w+$" ~= nil or has_path(name)) and core.file.is_there(name)
+end
 
 -- All matches for a name; "models/gpt2" restricts the kind.
 local function find_all(name)
@@ -94,15 +111,16 @@ return {
   from = { "models systems software files" },
   details = [[
 NAME is a name from `tperf list models`, `systems` or `software`, or a file. Of a network as
-ASTRA-sim, Calculon, NCCL (NCCL_TOPO_DUMP_FILE) or `nvidia-smi topo -m` describes it, it
-prints the tiers for a system file.]],
+ASTRA-sim, Calculon, InfraGraph, NCCL (NCCL_TOPO_DUMP_FILE) or `nvidia-smi topo -m` describes it, it
+prints the tiers for a system file; of a log of nccl-tests, its points.]],
   options = { { long = "json", help = "print JSON: the checked values, in SI units" }, settings.option },
   run = function(values, arguments)
     local name = arguments[1]
     if not name then return false, "NAME is missing" end
     if arguments[2] then return false, "show takes one name" end
     if values.set and not values.json then return false, "--set goes with --json" end
-    if is_file(name) and print_network { path = name } then return end
+    local file = is_file(name) and { path = name }
+    if file and (print_log(file) or print_network(file)) then return end
     local found = find_all(name)
     if #found == 0 then
       error(("unknown model, system or software '%s'%s"):format(name, check.suggest(name, all_names())), 0)
