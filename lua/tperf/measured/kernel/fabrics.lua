@@ -31,11 +31,11 @@ local function node_bandwidth(text)
   end
   local links = text:match "^(%d+) Omni%-Path links per node"
   if links then return tonumber(links) * OMNI_PATH end
-  for _, pattern in ipairs(WHOLE) do
-    local whole = text:match(pattern)
-    best = best or whole and tonumber(whole) * 1e9 / 8
+  if best then return best end
+  for i = 1, #WHOLE do
+    local whole = text:match(WHOLE[i])
+    if whole then return tonumber(whole) * 1e9 / 8 end
   end
-  return best
 end
 
 --- The slow network of a row: { bandwidth = bytes/s of one GPU's NICs, curve = …, remote = whether it is sure to be the
