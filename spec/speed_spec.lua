@@ -367,6 +367,32 @@ describe("the C of a search", function()
   end)
 end)
 
+-- A search on a network of tiers, once the process has met it.
+local TIERED <const> = [[
+do
+  local tiers = {
+    { name = "nvlink", size = 8, bandwidth = "450 GB/s", latency = "2.5 us", curves_of = "h100-sxm" },
+    { name = "leaf", size = 256, bandwidth = "400 Gb/s", nics_per_gpu = 1, latency = "5 us", curves_of = "h100-sxm" },
+    { name = "spine", oversubscription = 4, latency = "7 us" },
+  }
+  tiers[3] = %d > 2 and tiers[3] or nil
+  local system = require "tperf".system("h100-sxm"):with { network = { tiers = tiers } }
+  require "tperf".search { model = "%s", system = system, gpus = 1024, global_batch = 1024, threads = 1 }
+end
+]]
+
+describe("a third tier", function()
+  local models = { "llama-3.1-70b", "mixtral-8x7b" }
+  cases(function() end, it)("costs a search at most 1.15 times the instructions of two", function()
+    for _, model in ipairs(models) do
+      local two, three = TIERED:format(2, model), TIERED:format(3, model)
+      local counts = machine_instructions({ two, two, three, three }, {})
+      local ratio = counts[4].all / counts[2].all
+      assert.truthy(ratio > 1 and ratio <= 1.15, ("%s: %.3f"):format(model, ratio))
+    end
+  end)
+end)
+
 -- Prints how many modules of the library are loaded.
 local LOADED <const> = [[
 local count = 0

@@ -190,6 +190,55 @@ describe("a network of tiers", function()
     near(hops + 256 / 512 * 1e9 / (256 * S / 64), seconds(narrow, "scatter", 1e9, 512))
   end)
 
+  it("links domains in rings, tori and meshes by the closed forms of these", function()
+    local ring = tiered(nvlink(8), nics(32, { topology = "ring" })) -- 4 domains, a NIC's half each way
+    -- Whole rings: V (n - 1) / n through all links of a domain; half as many hops as domains.
+    near(2 * FAR + 28 * NEAR + 31 / 32 * 1e9 / (8 * S), seconds(ring, "all_gather", 1e9, 32))
+    near(2 * (2 * FAR + 28 * NEAR + 31 / 32 * 1e9 / (8 * S)), seconds(ring, "all_reduce", 1e9, 32))
+    -- Two domains are a line: one link.
+    near(FAR + 14 * NEAR + 15 / 16 * 1e9 / (8 * S / 2), seconds(ring, "all_gather", 1e9, 16))
+    -- All-to-all: all bytes x n_max / (8 W n), W a link of half a domain's NICs.
+    near(24 * FAR + 7 * NEAR + 32 * 1e9 * 4 / (8 * (8 * S / 2) * 4), seconds(ring, "all_to_all", 1e9, 32))
+    near(FAR + 1e9 / (S / 2), seconds(ring, "send", 1e9, 2, 1))
+    local mesh = tiered(nvlink(8), nics(32, { topology = "all_to_all" }))
+    near(FAR + 28 * NEAR + 31 / 32 * 1e9 / (8 * S), seconds(mesh, "all_gather", 1e9, 32))
+    near(FAR + 14 * NEAR + 15 / 16 * 1e9 / (8 * S / 3), seconds(mesh, "all_gather", 1e9, 16)) -- one of three links
+    near(24 * FAR + 7 * NEAR + 8 * 1e9 * 8 / 32 / (8 * S / 3), seconds(mesh, "all_to_all", 1e9, 32))
+  end)
+
+  it("joins units of any tier in a torus, and tori by what lies beyond", function()
+    local B <const> = 20e9 -- bytes/s of a GPU's part in its unit's links
+    local pods = tiered(nvlink(8), nics(16),
+      tier("torus", 256, { topology = "torus", axes = { 4, 4 }, bandwidth = B, latency = "9 us" }),
+      tier("dcn", nil, { oversubscription = 10, latency = "50 us" }))
+    -- 256 GPUs, 16 units: 4 links of W = 16 B / 4, 4 hops of 9 us; in each unit 1 of the NICs' tier.
+    near(4 * 9e-6 + 16 * FAR + 224 * NEAR + 255 / 256 * 1e9 / math.min(8 * S, 16 * B),
+      seconds(pods, "all_gather", 1e9, 256))
+    near(240 * 9e-6 + 8 * FAR + 7 * NEAR + 256 * 1e9 * 4 / (8 * (16 * B / 4) * 16),
+      seconds(pods, "all_to_all", 1e9, 256))
+    -- Two pods: the line between them passes what the other pod gets, the torus what its own GPUs exchange.
+    near(256 * 50e-6 + 240 * 9e-6 + 8 * FAR + 7 * NEAR + 1e9 / 2 / (B / 10), seconds(pods, "all_to_all", 1e9, 512))
+    local _, passed = tperf.collective { system = pods, kind = "all_to_all", bytes = 1e9, gpus = 512, tiers = true }
+    near(256 * 1e9 / 2 * 4 / (8 * (16 * B / 4) * 16), passed[3].time)
+    assert.equal("torus", passed[3].name)
+    -- Within a domain: pairs of dies as a ring of four packages.
+    local dies = tiered(nvlink(2), tier("ring", 8, { topology = "ring", bandwidth = B }), nics())
+    near(2 * NEAR + 4 * NEAR + 7 / 8 * 1e9 / (2 * B), seconds(dies, "all_gather", 1e9, 8))
+    near(7 / 8 * 1e9 / (2 * B) * 2, seconds(dies, "all_reduce", 1e9, 8) - 2 * 6 * NEAR)
+  end)
+
+  it("names PCIe's roots and rings as they are called", function()
+    local x16 = { bandwidth = 25e9, latency = NEAR, efficiency = 1 }
+    local root = tiered(tier("cards", 4, x16), tier("roots", 8, { topology = "pcie", bandwidth = 5e9 }), nics())
+    local tree = tiered(tier("cards", 4, x16), tier("roots", 8, { topology = "tree", bandwidth = 5e9 }), nics())
+    assert.equal(seconds(tree, "all_to_all", 1e9, 8), seconds(root, "all_to_all", 1e9, 8))
+    local ring = tiered(nvlink(8, { topology = "ring" }), nics())
+    local torus = tiered(nvlink(8, { topology = "torus", axes = { 8 } }), nics())
+    assert.equal(seconds(torus, "all_gather", 1e9, 8), seconds(ring, "all_gather", 1e9, 8))
+    local wider = ring:with { network = { tiers = { nvlink = { size = 16 } } } }
+    assert.equal(16, wider.network.tiers[1].axes[1])
+  end)
+
   it("feels oversubscription in full in an all-to-all: V (n - u) / n / (B / o)", function()
     for _, o in ipairs { 2, 7, 15 } do -- Meta's 24K cluster has 7 above a pod, HPN 15 above one
       local fabric = tiered(nvlink(8), nics(3072), tier("aggregation", nil, { oversubscription = o }))
@@ -309,7 +358,9 @@ describe("a network of tiers", function()
     refused("is no multiple of the 8 GPUs of 'nvlink'", nvlink(8), nics(12), tier "spine")
     refused("gives its bandwidth and its oversubscription", nvlink(8), nics(16),
       tier("spine", nil, { bandwidth = S, oversubscription = 2 }))
-    refused("is for the first tier", nvlink(8), nics(16), tier("spine", nil, { topology = "torus" }))
+    refused("'network.tiers[3].axes' is missing", nvlink(8), nics(16), tier("spine", 64, { topology = "torus" }))
+    refused("'network.tiers[3].size' is missing", nvlink(8), nics(16), tier("spine", nil, { topology = "ring" }))
+    refused("'network.tiers[2].axes' is for topology: torus", nvlink(8), nics(16, { axes = { 4 } }), tier "spine")
     refused("must then be a switch", nvlink(4, { topology = "all_to_all" }), tier("rack", 8), nics())
     refused("for a tier of uplinks", nvlink(8, { oversubscription = 2 }), nics())
     local ok, message = pcall(tperf.system, { name = "both", accelerator = GOOD, network = { fast = {}, tiers = {} } })
@@ -320,6 +371,11 @@ end)
 
 -- Random networks: ports, then uplinks of any width. NICs have at most half of a fast port, and inner hops are shorter,
 -- or a GPU that has both would gain by leaving its domain.
+local LINKS <const> = { "switch", "tree", "ring", "all_to_all" }
+local SWITCHED <const> = { switch = true, tree = true }
+
+local function switched(one) return not one or not one.topology or SWITCHED[one.topology] end
+
 local function random_network(draw)
   local domain, fast = 1 << draw(1, 4), draw(50, 900) * 1e9
   local latency = draw(1, 30) * 1e-7
@@ -331,8 +387,8 @@ local function random_network(draw)
   local nic = nics(domain << draw(1, 3), { bandwidth = fast / draw(32, 64), latency = latency * draw(3, 9) })
   list[#list + 1] = nic
   for i = 1, draw(0, 3) do
-    list[#list + 1] = tier("outer" .. i, list[#list].size << draw(1, 2),
-      { oversubscription = draw(1, 8), latency = nic.latency * draw(1, 4) ^ i })
+    list[#list + 1] = tier("outer" .. i, list[#list].size << draw(1, 2), { oversubscription = draw(1, 8),
+      latency = nic.latency * draw(1, 4) ^ i, topology = LINKS[draw(1, #LINKS)] })
   end
   return list, domain
 end
@@ -365,7 +421,9 @@ describe("random networks", function()
       assert.is_true(time(gpus, fast, quicker) <= now * (1 + 1e-12))
       -- the same group, half as many of it to a unit of one tier
       local bounds_domain = at < #list and list[at + 1].nics_per_gpu
-      if at < #list and not bounds_domain and list[at].size >= (at > 1 and list[at - 1].size or 1) * 2 then
+      -- (how many are linked tells links in a ring or a mesh)
+      local halves = at < #list and not bounds_domain and switched(list[at]) and switched(list[at + 1])
+      if halves and list[at].size >= (at > 1 and list[at - 1].size or 1) * 2 then
         local smaller = {}
         for i, one in ipairs(list) do smaller[i] = one end
         smaller[at] = {}
@@ -374,7 +432,10 @@ describe("random networks", function()
         assert.is_true(time(gpus, fast, smaller) >= now * (1 - 1e-12))
         spanned = spanned + 1
       end
-      if fast > 1 then assert.is_true(time(gpus, fast // 2) >= now * (1 - 1e-12)) end
+      -- Among more units of a mesh a group has more links.
+      local mesh = false
+      for _, one in ipairs(list) do mesh = mesh or one.topology == "all_to_all" end
+      if fast > 1 and not mesh then assert.is_true(time(gpus, fast // 2) >= now * (1 - 1e-12)) end
     end
     assert.is_true(spanned > 50)
   end)

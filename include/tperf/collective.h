@@ -37,6 +37,10 @@
 // since every GPU of a unit has an equal part of its uplinks (max-min, when all communicate alike); and every hop between
 // units takes the tier's latency: c-1 of a ring's, n-u of an all-to-all's, 2 log2(c) of a tree's.
 // So a tier that is no slower than the one inward changes nothing.
+//
+// Units without a switch use a part of their links only. With c of a group's units in one torus of A axes, in which they
+// lie as a compact block (machine/torus.h): `links` of 2 A of B_t, `hops` in place of a ring's c-1, and in an all-to-all
+// `turned` of what a unit sends to the torus pass one link, B_t / 2 A. In a mesh of C units: (c-1)/(C-1) of B_t, and one hop.
 #ifndef TPERF_COLLECTIVE_H
 #define TPERF_COLLECTIVE_H
 

@@ -25,6 +25,10 @@ typedef struct tperf_tier {
     double bandwidth;  // bytes/s of uplinks per GPU of a unit and direction
     double efficiency; // part of it that is reached; 0: of the ports
     double latency_s;  // seconds per hop from unit to unit; at least those of the tier inward
+    // How units are linked where no switch joins them: in a torus, the length from which each axis wraps (0 after the
+    // last), with two links of a unit along each; or in a mesh of so many units, each with a link to each other one.
+    double axes[TPERF_TORUS_AXES];
+    int64_t mesh; // 0: none
 } tperf_tier;
 
 typedef struct tperf_system {

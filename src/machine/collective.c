@@ -126,7 +126,8 @@ int tperf_route_tiers(const tperf_system *system, tperf_route route, tperf_colle
         }
         const tperf_tier *tier = &system->network.tiers[uses[i].tier];
         double port = tier->outside ? route.nic_bytes : route.fast_bytes;
-        double slowness = tperf_uplink_of(system, group, tier, TPERF_PASSES_RING).slowness;
+        double slowness =
+            tperf_uplink_of(system, group, tier, tperf_pattern_of(kind, false)).slowness;
         uses[i].seconds = uses[i].bytes / port * slowness * (tier->outside ? far : near);
     }
     return n;

@@ -69,6 +69,15 @@ static tperf_status check_tier(const tperf_system *system, int64_t i, tperf_erro
         return tperf_error_set(error, TPERF_INVALID,
                                "network.tiers.%s.efficiency is %g, not from %g to 1", tier->name,
                                tier->efficiency, TPERF_MIN_PART);
+    for (int a = 0; a < TPERF_TORUS_AXES; a++)
+        if (tier->axes[a] != 0 && !(tier->axes[a] >= 2 && tier->axes[a] <= 1e6))
+            return tperf_error_set(error, TPERF_INVALID,
+                                   "network.tiers.%s.axes has %g, not a length from 2 to 10^6",
+                                   tier->name, tier->axes[a]);
+    if (tier->mesh != 0 && tier->mesh < 2)
+        return tperf_error_set(error, TPERF_INVALID,
+                               "network.tiers.%s is a mesh of %lld units, not of two or more",
+                               tier->name, (long long)tier->mesh);
     if (!(tier->latency_s >= 0 && tier->latency_s <= TPERF_MAX_WAIT))
         return tperf_error_set(error, TPERF_INVALID,
                                "network.tiers.%s.latency is %g, not from 0 to %g s", tier->name,

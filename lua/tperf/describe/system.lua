@@ -181,8 +181,9 @@ local schema = {
       degraded = degraded, -- part of the bandwidth that is left
       efficiency = tier_efficiency, -- of a port as of fast and slow; of uplinks by default the port's
       latency = quantity("s", { min = 0, max = 1, optional = true }), -- per hop; of uplinks by default as inward
-      topology = check.choice { { "switch", "all_to_all", "torus", "tree" }, default = "switch" },
-      axes = axes, -- of a torus
+      -- A ring is a torus of one axis, and pcie a switch: roots, as all uplinks, are shared by what lies below them.
+      topology = check.choice { { "switch", "all_to_all", "ring", "torus", "tree", "pcie" }, default = "switch" },
+      axes = axes, -- of a torus: of GPUs, or of the units that a tier joins
       nics_per_gpu = check.number { min = 1e-6, max = 1e3, optional = true }, -- of the innermost between domains
       shared = check.boolean { default = true }, -- GPUs of a unit share its uplinks; false: one group has all
       curves_of = check.string { optional = true }, -- as of fast and slow, with the next three

@@ -178,6 +178,41 @@ static void read_tier(lua_State *L, tperf_tier *tier, double *inward, double *la
     lua_pop(L, 1);
 }
 
+// Reads how units are linked, from the tier on top of the stack, whose size is given if it is a mesh.
+static void read_links(lua_State *L, tperf_tier *tier) {
+    if (enter(L, "axes")) {
+        lua_pop(L, 1);
+        read_list(L, "axes", tier->axes, TPERF_TORUS_AXES);
+    }
+    lua_getfield(L, -1, "topology");
+    bool mesh = lua_isstring(L, -1) && strcmp(lua_tostring(L, -1), "all_to_all") == 0;
+    lua_getfield(L, -2, "size");
+    if (mesh) tier->mesh = luaL_checkinteger(L, -1) / tier->unit;
+    lua_pop(L, 2);
+}
+
+static tperf_tier *add_tier(lua_State *L, tperf_system *out, int64_t unit, bool outside) {
+    if (out->network.n_tiers == TPERF_TIERS_MAX - 2)
+        luaL_error(L, "a network has at most %d tiers", TPERF_TIERS_MAX);
+    tperf_tier *tier = &out->network.tiers[out->network.n_tiers++];
+    tier->unit = unit;
+    tier->outside = outside;
+    return tier;
+}
+
+// The NICs' tier, if domains have links to each other and no switch: what passes them, beside the ports.
+static void read_nic_links(lua_State *L, tperf_system *out, int64_t unit) {
+    tperf_tier links = {.unit = unit};
+    read_links(L, &links);
+    if (!(links.axes[0] > 0) && links.mesh == 0) return;
+    tperf_tier *tier = add_tier(L, out, unit, true);
+    memcpy(tier->axes, links.axes, sizeof tier->axes);
+    tier->mesh = links.mesh;
+    snprintf(tier->name, sizeof tier->name, "%.24s links", out->network.slow.name);
+    tier->bandwidth = out->network.slow.bandwidth * out->network.slow.nics_per_gpu * left_of(L);
+    tier->latency_s = out->network.slow.latency_s;
+}
+
 // Reads the tiers that GPUs have no ports to, from the network on top of the stack.
 static void read_tiers(lua_State *L, tperf_system *out) {
     if (!enter(L, "tiers")) return;
@@ -194,13 +229,11 @@ static void read_tiers(lua_State *L, tperf_system *out) {
             read_name(L, out->network.slow.name);
             inward = out->network.slow.bandwidth * out->network.slow.nics_per_gpu;
             latency = out->network.slow.latency_s;
+            read_nic_links(L, out, unit);
         } else if (i > 1) {
-            if (out->network.n_tiers == TPERF_TIERS_MAX - 2)
-                luaL_error(L, "a network has at most %d tiers", TPERF_TIERS_MAX);
-            tperf_tier *tier = &out->network.tiers[out->network.n_tiers++];
-            tier->unit = unit;
-            tier->outside = outside;
+            tperf_tier *tier = add_tier(L, out, unit, outside);
             read_tier(L, tier, &inward, &latency);
+            read_links(L, tier);
         }
         outside = outside || nics;
         lua_getfield(L, -1, "size");

@@ -60,11 +60,23 @@ end
 
 local function is_list(value) return type(value) == "table" and rawlen(value) > 0 end
 
+-- The axis of a ring of what a tier joins: as many as close it.
+local function ring_of(tier, inward)
+  local units = math.type(tier.size) == "integer" and tier.size // (inward and inward.size or 1)
+  return units and units >= 2 and { units } or nil
+end
+
 -- Sets fast and slow of a network from its tiers; anything wrong stays for the check.
 local function derive(network)
   local list = network.tiers
   local at = with_nics(list)
   if not at or at == 1 or type(list[1]) ~= "table" or type(list[at - 1]) ~= "table" then return end
+  for i = 1, #list do
+    if type(list[i]) == "table" and list[i].topology == "ring" then
+      list[i] = copied(list[i])
+      list[i].axes = ring_of(list[i], list[i - 1])
+    end
+  end
   network.fast = give(copied(network.fast or {}), list[1], FAST)
   network.fast.domain = list[at - 1].size
   network.fast.mesh = list[1].topology == "all_to_all" or nil
@@ -182,7 +194,8 @@ function tiers.merged(content, changes, before)
 end
 
 local UPLINKS_ONLY <const> = { "oversubscription", "shared" }
-local PORTS_ONLY <const> = { "curves_of", "chain", "axes", "reduces", "host_gpus" }
+local PORTS_ONLY <const> = { "curves_of", "chain", "reduces", "host_gpus" }
+local LINKED <const> = { ring = true, torus = true, all_to_all = true } -- without a switch
 
 local function fault_of(list, i, at)
   local tier, path = list[i], ("network.tiers[%d]"):format(i)
@@ -197,12 +210,11 @@ local function fault_of(list, i, at)
     return ("'%s.efficiency' of a tier of uplinks must be a number: curves are of GPUs' ports"):format(path)
   end
   local kind = tier.topology
-  if i > 1 and kind ~= "switch" and (i == at or kind ~= "tree") then
-    return ("'%s.topology' = '%s' is for the first tier; the others are a switch%s"):format(path, tier.topology,
-      i == at and "" or " or a tree")
+  if kind == "torus" and not tier.axes then return ("'%s.axes' is missing: a torus has axes"):format(path) end
+  if tier.axes and kind ~= "torus" and kind ~= "ring" then return ("'%s.axes' is for topology: torus"):format(path) end
+  if LINKED[kind] and not tier.size then
+    return ("'%s.size' is missing: how many are joined tells a %s's links"):format(path, kind)
   end
-  if tier.topology == "torus" and not tier.axes then return ("'%s.axes' is missing: a torus has axes"):format(path) end
-  if tier.axes and tier.topology ~= "torus" then return ("'%s.axes' is for topology: torus"):format(path) end
   if not has_port and tier.bandwidth and tier.oversubscription then
     return ("'%s' gives its bandwidth and its oversubscription: give one"):format(path)
   end

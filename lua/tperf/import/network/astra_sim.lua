@@ -12,7 +12,7 @@ end
 local LINKS <const> = {
   Switch = function() return 1, "switch" end,
   FullyConnected = function(n) return n - 1, "all_to_all" end,
-  Ring = function(n) return n > 2 and 2 or 1, "torus" end,
+  Ring = function(n) return n > 2 and 2 or 1, "ring" end,
 }
 
 function astra_sim.read(_, content)
@@ -35,11 +35,7 @@ function astra_sim.read(_, content)
     size = size * n
     local tier = { name = ("dim%d"):format(i), size = math.tointeger(size), latency = content.latency[i] * 1e-9,
       bandwidth = each * content.bandwidth[i] * 1e9, efficiency = 1 }
-    if i == 1 then
-      tier.topology, tier.axes = topology, topology == "torus" and { math.tointeger(math.max(n, 2)) } or nil
-    elseif kind ~= "Switch" then
-      notes[#notes + 1] = ("dim%d is a %s, here a switch of as many links"):format(i, kind)
-    end
+    tier.topology = n > 2 and topology or "switch"
     if i == 2 then tier.nics_per_gpu = 1 end
     if i > 2 then
       notes[#notes + 1] = ("dim%d has links of its own in ASTRA-sim; here its bytes pass those of dim2, too"):format(i)

@@ -7,12 +7,15 @@ require "tperf.describe.software" -- lets catalogue.find resolve former names of
 
 local KINDS = { "models", "systems", "software" }
 
+local texts = {}
+
 -- The text of an item's file, which may be a pipe and is read once.
 local function text_of(item)
-  if item.text then return item.text end
-  local text, problem = catalogue.text(item.path)
-  item.text = text or error(problem, 0)
-  return text
+  if not texts[item.path] then
+    local text, problem = catalogue.text(item.path)
+    texts[item.path] = text or error(problem, 0)
+  end
+  return texts[item.path]
 end
 
 local TIER <const> = { "name", "size", "bandwidth", "latency", "efficiency", "topology", "axes", "nics_per_gpu" }
