@@ -306,3 +306,49 @@ describe("a software profile", function()
     assert.equal(off.time, trained({ software = habit, configuration = off }).time)
   end)
 end)
+
+describe("exchanges with replicas beside a pipeline's messages", function()
+  local GOOD <const> = { tensor = { bf16 = "1 PFLOP/s" }, hbm = { bandwidth = "1 TB/s", capacity = "80 GB" } }
+  local NIC <const>, HOP <const> = 2e9, 1e-6 -- bytes/s, seconds
+
+  local function layer(more)
+    local asked = { model = "llama-2-7b", global_batch = 64, micro_batch = 1, tp = 8, pp = 4, dp = 8, software = "none",
+      schedule = "interleaved_1f1b", virtual_stages = 2, overlap_grad_reduce = true, overlap_param_gather = true,
+      explain = true, system = tperf.system { name = "shared", accelerator = GOOD, network = {
+        fast = { bandwidth = 450e9, latency = HOP, domain = 8, efficiency = 1 },
+        slow = { bandwidth = NIC, latency = HOP, efficiency = 1, nics_per_gpu = 1 } } } }
+    for key, value in pairs(more) do asked[key] = value end
+    return tperf.train(asked).exchanges[1], asked
+  end
+
+  it("have the links for less of a pass, where messages travel beside passes", function()
+    local waits, beside = layer { overlap_p2p = false }, layer { overlap_p2p = true }
+    -- The boundary, 4,096 tokens of 4,096 in 16 bits over tp 8; 8 chunks, so one for each 4 of 32 layers.
+    local each = (HOP + 4096 * 4096 * 2 / 8 / NIC) * 8 / 32
+    for _, name in ipairs { "gather", "reduce" } do
+      assert.near(each, waits[name .. "_hidden"] - beside[name .. "_hidden"], 1e-12)
+      assert.near(each, beside[name .. "_late"] - waits[name .. "_late"], 1e-12)
+    end
+  end)
+
+  it("do not meet messages within a domain, nor where links carry several things at a time", function()
+    local rules = { base = "default", data_overlap_excludes_comm = false }
+    for _, more in ipairs { { fast = { pp = 4, tp = 2 } }, { rules = rules } } do
+      more.overlap_p2p = false
+      local waits = layer(more).reduce_hidden
+      more.overlap_p2p = true
+      assert.equal(waits, layer(more).reduce_hidden)
+    end
+  end)
+
+  it("are found by a search as they are timed", function()
+    local _, asked = layer { overlap_p2p = true }
+    for _, key in ipairs { "tp", "pp", "dp", "schedule", "virtual_stages", "explain" } do asked[key] = nil end
+    asked.gpus, asked.tp, asked.schedule, asked.virtual_stages, asked.top = 256, 8, "interleaved_1f1b", 2, 5
+    local found = tperf.search(asked)
+    assert.is_true(#found > 0)
+    for _, c in ipairs(found) do
+      assert.equal(c.time, tperf.train { configuration = c, software = "none" }.time)
+    end
+  end)
+end)

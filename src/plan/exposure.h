@@ -34,6 +34,13 @@ tperf_layer_counts_at(const tperf_layer_counts *known, const tperf_pipeline *pip
     return own;
 }
 
+// How passes wait for exchanges of their own micro-batch (ZeRO 2 and 3).
+typedef struct tperf_each {
+    bool gathers, reduces;
+    // Parts of a pass that these may overlap, and the fraction of their seconds by which they slow it.
+    double gather_overlap, reduce_overlap, share;
+} tperf_each;
+
 // The cover of a layer's exchanges with replicas: seconds of its passes that they may overlap (input, weight: of the
 // halves of a split backward pass), and the fraction of an exchange's seconds by which it slows such a pass. links:
 // tperf_exposure's; once: seconds of its own collectives, once an iteration.
@@ -41,18 +48,26 @@ typedef struct tperf_cover {
     double forward, backward, input, weight, share, links, once;
 } tperf_cover;
 
+// Of a pass of each layer, the seconds that exchanges would overlap and messages have the links for.
+typedef struct tperf_sent_beside {
+    double forward, backward;
+} tperf_sent_beside;
+
 // bucket: the number of layers in a bucket.
 TPERF_INLINED tperf_exposure tperf_exposures_at(const tperf_exchange *x, const tperf_cover *c,
-                                                double bucket, bool gather_in_step,
-                                                double optimizer) {
-    double gather = tperf_larger(x->gather - c->forward, c->share * x->gather);
-    double reduce = tperf_larger(x->reduce - c->backward, c->share * x->reduce);
+                                                tperf_sent_beside sent, double bucket,
+                                                bool gather_in_step, double optimizer) {
+    double forward = tperf_larger(c->forward - sent.forward, 0);
+    double backward = tperf_larger(c->backward - sent.backward, 0);
+    double input = tperf_larger(c->input - sent.backward, 0);
+    double gather = tperf_larger(x->gather - forward, c->share * x->gather);
+    double reduce = tperf_larger(x->reduce - backward, c->share * x->reduce);
     double reduced = x->reduce - x->again;
     tperf_exposure e = {.gather = gather,
                         .reduce = reduce,
                         .hidden_gather = x->gather - gather,
                         .hidden_reduce = x->reduce - reduce,
-                        .late_input = tperf_larger(x->again - c->input, c->share * x->again),
+                        .late_input = tperf_larger(x->again - input, c->share * x->again),
                         .late_weight = tperf_larger(reduced - c->weight, c->share * reduced),
                         .again = x->again,
                         .links = c->links,
@@ -108,13 +123,6 @@ typedef struct tperf_multiples {
     double ways;  // then: messages on the critical path
     double late;  // then: messages that may reach a steady pass late
 } tperf_multiples;
-
-// How passes wait for exchanges of their own micro-batch (ZeRO 2 and 3).
-typedef struct tperf_each {
-    bool gathers, reduces;
-    // Parts of a pass that these may overlap, and the fraction of their seconds by which they slow it.
-    double gather_overlap, reduce_overlap, share;
-} tperf_each;
 
 tperf_each tperf_each_of(const tperf_candidate *candidate, const tperf_job *job);
 
@@ -338,8 +346,21 @@ void tperf_exchange_times_among(const tperf_among *among, const tperf_job *job,
 tperf_layer_time tperf_layer_time_of(const tperf_job *job, const tperf_layer_cost *cost);
 
 // Mean seconds of a hop between pp stages in a network of more than two tiers, without the gather and the host's calls.
+double tperf_far_in_tiers(const tperf_hop *hop, double pp, double fast, double dp);
 double tperf_hop_in_tiers(const tperf_hop *hop, double pp, double fast, double dp,
                           bool slow_links_cost);
+
+// The part of the links between stages that lead to another domain, times the seconds of a message over one.
+static inline double tperf_hop_across(const tperf_hop *hop, double pp, double fast, double dp) {
+    if (pp == 1) return 0;
+    if (hop->system) return tperf_far_in_tiers(hop, pp, fast, dp);
+    return fast == 1 ? hop->slow : (double)(int64_t)(pp / fast - 1) / (pp - 1) * hop->slow;
+}
+
+// Messages beside a pass of each layer, of those that take the links of exchanges between domains: one a chunk, if they
+// travel beside passes; 0 if they do not, or links carry more than one thing at a time (Q15).
+double tperf_sent_each(const tperf_pipeline *pipeline, const tperf_workload *workload,
+                       const tperf_job *job);
 
 // Seconds of a hop on average over pp stages, of which `fast` share a domain, in one of dp pipelines; tperf_hop_time.
 static inline double tperf_hop_among(double pp, double fast, double dp, const tperf_hop *hop,

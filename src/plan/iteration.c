@@ -151,14 +151,39 @@ static bool in_one_domain(const tperf_candidate *candidate, const tperf_job *job
     return gpus <= (double)job->on.system->network.fast.domain;
 }
 
+double tperf_sent_each(const tperf_pipeline *pipeline, const tperf_workload *workload,
+                       const tperf_job *job) {
+    if (!job->on.rules->data_overlap_excludes_comm) return 0;
+    if (tperf_sending_of(pipeline, job->training) != TPERF_SENT_BESIDE_PASSES) return 0;
+    double layers = 0;
+    for (size_t i = 0; i < pipeline->n_stages; i++)
+        for (int kind = 0; kind < workload->n_kinds; kind++)
+            layers += (double)(pipeline->stages[i].repeats * pipeline->stages[i].layers[kind]);
+    return layers > 0 ? (double)(pipeline->pp * pipeline->virtual_stages) / layers : 0;
+}
+
+// Seconds of messages beside a pass of each layer, on the links of exchanges that cross domains.
+static double sent_beside(const tperf_plan *plan, bool one_domain) {
+    double each =
+        one_domain ? 0 : tperf_sent_each(plan->candidate->pipeline, plan->workload, plan->job);
+    if (each == 0) return 0;
+    tperf_hop hop = tperf_hop_times(plan->job, plan->workload);
+    return each * tperf_hop_across(&hop, (double)plan->candidate->pipeline->pp,
+                                   (double)plan->candidate->placement.fast[TPERF_AXIS_STAGES],
+                                   (double)plan->candidate->sizes[TPERF_AXIS_REPLICAS]);
+}
+
 void tperf_exposures_of(const tperf_plan *plan, const tperf_exchange *exchanges, double optimizer,
                         tperf_exposure *sections) {
     bool one_domain = in_one_domain(plan->candidate, plan->job, &plan->workload->grid);
+    double sent = sent_beside(plan, one_domain);
+    tperf_each each = tperf_each_of(plan->candidate, plan->job);
+    tperf_sent_beside beside = {each.gather_overlap * sent, each.reduce_overlap * sent};
     for (int i = 0; i < plan->workload->n_sections; i++) {
         tperf_cover cover = tperf_cover_of(plan->job, &plan->costs[i], one_domain);
         double bucket =
             tperf_layers_of_bucket(plan->candidate, plan->job, plan->workload, &plan->costs[i]);
-        sections[i] = tperf_exposures_at(&exchanges[i], &cover, bucket,
+        sections[i] = tperf_exposures_at(&exchanges[i], &cover, beside, bucket,
                                          plan->job->training->gather_in_step, optimizer);
     }
     for (int i = plan->workload->n_kinds; i < plan->workload->n_sections; i++)
@@ -273,9 +298,11 @@ double tperf_hop_links(const tperf_hop *hop, double pp, double fast, double dp,
     return tier->outside ? pp / members - 1 : pp / fast * (fast / members - 1);
 }
 
-double tperf_hop_in_tiers(const tperf_hop *hop, double pp, double fast, double dp,
-                          bool slow_links_cost) {
-    double far = pp / fast - 1, near = pp - 1 - far, sum[2] = {near * hop->fast, far * hop->slow};
+// Seconds of a message over all links of a pipeline, within domains and between them.
+static void sum_in_tiers(const tperf_hop *hop, double pp, double fast, double dp, double sum[2]) {
+    double far = pp / fast - 1;
+    sum[0] = (pp - 1 - far) * hop->fast;
+    sum[1] = far * hop->slow;
     double before[2] = {hop->fast, hop->slow};
     for (int64_t i = 0; i < hop->system->network.n_tiers; i++) {
         const tperf_tier *tier = &hop->system->network.tiers[i];
@@ -283,6 +310,18 @@ double tperf_hop_in_tiers(const tperf_hop *hop, double pp, double fast, double d
         sum[tier->outside] += tperf_hop_links(hop, pp, fast, dp, tier) * (hop->up[i] - *last);
         *last = hop->up[i];
     }
+}
+
+double tperf_far_in_tiers(const tperf_hop *hop, double pp, double fast, double dp) {
+    double sum[2];
+    sum_in_tiers(hop, pp, fast, dp, sum);
+    return sum[1] / (pp - 1);
+}
+
+double tperf_hop_in_tiers(const tperf_hop *hop, double pp, double fast, double dp,
+                          bool slow_links_cost) {
+    double sum[2];
+    sum_in_tiers(hop, pp, fast, dp, sum);
     return (sum[0] + (slow_links_cost || fast == 1 ? sum[1] : 0)) / (pp - 1);
 }
 

@@ -179,6 +179,7 @@ static double least_of(tperf_walk *w, const tperf_placement_entry *entry,
 typedef struct shared {
     tperf_terms *terms; // the walk's
     exchanges exchanges;
+    double sent_each; // tperf_sent_each, if exchanges cross domains
     const double *hops;
     bool by_least, prunes;
     bool waits_each; // tperf_waits_each
@@ -200,14 +201,26 @@ static double joint_of(const tperf_walk *w, const tperf_placement_entry *entry, 
     return joint_at(w, entry, section);
 }
 
+// What messages have of the links beside a pass of each layer, of those of exchanges that cross domains.
+static tperf_sent_beside sent_beside(const tperf_walk *w, const shared *s,
+                                     const tperf_placement_entry *entry) {
+    if (s->sent_each == 0) return (tperf_sent_beside){0};
+    const tperf_each *each = &s->terms->each;
+    double sent = s->sent_each * tperf_hop_across(&w->hop, (double)w->partial.pipeline->pp,
+                                                  (double)entry->stages,
+                                                  (double)w->partial.sizes[TPERF_AXIS_REPLICAS]);
+    return (tperf_sent_beside){each->gather_overlap * sent, each->reduce_overlap * sent};
+}
+
 // What the sections' layers wait for in a placement. covers: by section.
 static void expose(const tperf_walk *w, const shared *s, const tperf_placement_entry *entry,
                    const tperf_cover *covers, tperf_exposure *exposures) {
     const tperf_exchange *exchanged = &s->exchanges.of[entry->exchange * s->exchanges.each];
     double tied = tperf_ends_apart(s->terms->pipeline) ? tied_of(w, entry) : 0;
+    tperf_sent_beside sent = sent_beside(w, s, entry);
     for (size_t u = 0; u < w->n_used; u++) {
         size_t i = w->used[u];
-        exposures[i] = tperf_exposures_at(&exchanged[i], &covers[i], w->buckets[i],
+        exposures[i] = tperf_exposures_at(&exchanged[i], &covers[i], sent, w->buckets[i],
                                           w->job.training->gather_in_step, s->terms->optimizer);
         exposures[i].update += joint_of(w, entry, (int)i, tied);
     }
@@ -273,7 +286,11 @@ static bool walk_run(tperf_walk *w, shared *s, const tperf_placement_entry *entr
         layers l = {&w->scratch->layers[at], &w->scratch->covers[at],
                     tperf_beat_of(s->terms, sums)};
         if (s->prunes && ruled_out(&s->terms->multiples, &l.beat, w->latest)) continue;
-        if (!s->exchanges.of) s->exchanges = exchanges_of(w);
+        if (!s->exchanges.of) {
+            s->exchanges = exchanges_of(w);
+            if (!w->query->one_domain)
+                s->sent_each = tperf_sent_each(w->partial.pipeline, w->workload, &w->job);
+        }
         w->partial.placement.panels = w->shape->panels[p];
         w->result->evaluated += (int64_t)n;
         bool done = s->by_least ? time_least(w, entries, n, &w->scratch->costs[at])
