@@ -1629,6 +1629,7 @@
 ---@field name? string name of the links, for display
 ---@field reduces? boolean its switches reduce (NVLink SHARP); in_network is how fast
 ---@field source? string where the numbers come from
+---@field start? number|string of a collective, beside its hops; without curves
 
 ---@class tperf.system.network.slow
 ---@field bandwidth number|string per NIC and direction

@@ -36,6 +36,22 @@ describe("a collective in a torus", function()
     near(1e9 / W + A, seconds(plane, "send", 1e9, 2))
   end)
 
+  it("starts once where the system says so, but for sends and what one chip of a domain takes part in", function()
+    local plain = torus({ 4, 4, 4 }, 64)
+    local late = plain:with { network = { fast = { start = "11 us" } } }
+    for _, kind in ipairs { "all_gather", "all_reduce", "reduce_scatter", "all_to_all", "scatter", "broadcast" } do
+      near(11e-6 + seconds(plain, kind, 1e6, 16), seconds(late, kind, 1e6, 16))
+      near(11e-6 + seconds(plain, kind, 1e6, 128), seconds(late, kind, 1e6, 128))
+    end
+    near(seconds(plain, "send", 1e6, 2), seconds(late, "send", 1e6, 2))
+    local function lone(system)
+      return tperf.collective { kind = "all_reduce", bytes = 1e6, gpus = 4, fast = 1, system = system }
+    end
+    near(lone(plain), lone(late))
+    -- 13 us of a small gather over an axis of four TPU v7: two hops, and the start.
+    assert.near(13e-6, seconds(tperf.system "tpu-v7", "all_gather", 4, 4), 1e-9)
+  end)
+
   it("exchanges through the middle of the longest axis", function()
     -- A ring of n: a quarter of a gather of all that is exchanged; in n x n chips every row does so at once.
     near(16 * 1e9 / (8 * W) + 8 * A, seconds(torus({ 16 }, 16), "all_to_all", 1e9, 16))

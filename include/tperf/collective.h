@@ -30,6 +30,8 @@
 //                    the same time, (n-q)/n V over its own nu NICs; pairwise exchange takes n-1 steps.
 //                    l_s (n-q) + l_f (q-1) + max((n-q)/n V / (nu B_s), (q-1)/n V / B_f)
 //
+// A system may say that a collective of several GPUs of a domain starts once, beside its hops (network.fast.start_s).
+//
 // Further tiers (tperf_tier) have no ports of GPUs, but uplinks of units. With u of the group's GPUs in a unit, c = n/u
 // units, and B_t of uplinks per GPU, the bytes take at least
 //   k V / (u B_t) around rings, 2 (c-1)/c V / (u B_t) along trees, (n-u)/n V / (u B_t) of a scatter or gather, and

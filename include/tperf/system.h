@@ -76,6 +76,7 @@ typedef struct tperf_system {
             double bandwidth; // bytes/s per GPU and direction
             double efficiency;
             double latency_s; // seconds per hop
+            double start_s;   // before a collective's bytes flow, beside its hops
             int64_t domain;   // GPUs that share the fast network
             bool mesh;        // a link between each pair of them, not a switch
             // A torus: the length from which each axis wraps around; 0 after the last, all 0: none.

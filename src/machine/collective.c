@@ -29,19 +29,27 @@ tperf_status tperf_group_validate(tperf_group group, const tperf_system *system,
     return TPERF_OK;
 }
 
+// A line in the bytes; a collective that several GPUs of a domain take part in starts once.
+static tperf_rate rate_of(const tperf_algorithm *a, const tperf_exchange *e) {
+    tperf_rate rate = a->rate(e);
+    bool starts = e->kind != TPERF_SEND && e->reach != TPERF_LONE;
+    if (starts) rate.latency_s += e->system->network.fast.start_s;
+    return rate;
+}
+
 bool tperf_collective_rate(const tperf_system *system, const tperf_rules *rules,
                            tperf_collective kind, tperf_group group, tperf_rate *rate) {
     tperf_exchange e = tperf_exchange_of(system, rules, kind, 1, group);
     if (e.is & TPERF_CURVE) return false;
     const tperf_algorithm *only = tperf_algorithm_next(tperf_algorithms, &e);
     if (!only || !only->rate || tperf_algorithm_next(only + 1, &e)) return false;
-    *rate = only->rate(&e);
+    *rate = rate_of(only, &e);
     return true;
 }
 
 static double seconds_of(const tperf_algorithm *a, const tperf_exchange *e) {
     if (a->seconds) return a->seconds(e);
-    tperf_rate rate = a->rate(e);
+    tperf_rate rate = rate_of(a, e);
     return rate.latency_s + e->bytes * rate.per_byte_s;
 }
 

@@ -38,6 +38,7 @@ const tperf_system_number tperf_system_numbers[] = {
               true),
     RATE("network.fast.bandwidth", "bytes/s", network.fast.bandwidth, false),
     LATENCY("network.fast.latency", network.fast.latency_s),
+    LATENCY("network.fast.start", network.fast.start_s),
     RATE("network.slow.bandwidth", "bytes/s", network.slow.bandwidth, false),
     LATENCY("network.slow.latency", network.slow.latency_s),
     LATENCY("network.slow.chain", network.slow.chain_s),

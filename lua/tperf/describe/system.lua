@@ -186,8 +186,9 @@ local schema = {
       axes = axes, -- of a torus: of GPUs, or of the units that a tier joins
       nics_per_gpu = check.number { min = 1e-6, max = 1e3, optional = true }, -- of the innermost between domains
       shared = check.boolean { default = true }, -- GPUs of a unit share its uplinks; false: one group has all
-      curves_of = check.string { optional = true }, -- as of fast and slow, with the next three
+      curves_of = check.string { optional = true }, -- as of fast and slow, with the next four
       chain = quantity("s", { min = 0, max = 1, optional = true }),
+      start = quantity("s", { min = 0, max = 1, optional = true }),
       host_gpus = check.integer { min = 1, max = 1 << 31, optional = true },
       reduces = check.boolean { default = false },
     }, { min = 2, max = 8, optional = true }),
@@ -199,6 +200,7 @@ local schema = {
       efficiency = constant_or(fast_curves, 0.7), -- the part of the bandwidth that messages reach, or curves
       degraded = degraded, -- part of the bandwidth that is left where links failed
       latency = quantity("s", latency_of "2.5 us"), -- per hop
+      start = quantity("s", { min = 0, max = 1, optional = true }), -- of a collective, beside its hops; without curves
       domain = check.integer { min = 1, max = 1 << 31 }, -- GPUs
       host_gpus = check.integer { min = 1, max = 1 << 31, optional = true }, -- of one host, if a domain joins several
       mesh = check.boolean { default = false }, -- every two GPUs have a link, no switch: fewer GPUs have fewer links
@@ -279,6 +281,8 @@ local IDLE <const> = {
   { "fast", "latency", curve = true, says = "network.fast.latency is that of sends alone here: the curves of "
     .. "collectives have their own (network.fast.efficiency.all_reduce.latency and so on; efficiency = 0.7 leaves the "
     .. "curves out)" },
+  { "fast", "start", curve = true, says = "network.fast.start has no effect here: the curves of collectives have their "
+    .. "own (network.fast.efficiency.all_reduce.latency and so on)" },
   { "slow", "latency", curve = true, says = "network.slow.latency is that of sends alone here: the curve of "
     .. "collectives has its own (network.slow.efficiency.latency; efficiency = 0.7 leaves the curve out)" },
   { "slow", "chain", curve = false, says = "network.slow.chain has no effect here: it belongs to a curve, and "

@@ -8,8 +8,8 @@ local frozen = require "tperf.base.object.frozen"
 local tiers = {}
 
 -- Fields of the two tiers that GPUs have ports to: fast and slow have them, too.
-local FAST <const> = { "source", "name", "curves_of", "bandwidth", "efficiency", "latency", "host_gpus", "axes",
-  "reduces", "degraded" }
+local FAST <const> = { "source", "name", "curves_of", "bandwidth", "efficiency", "latency", "start", "host_gpus",
+  "axes", "reduces", "degraded" }
 local SLOW <const> = { "source", "name", "curves_of", "bandwidth", "efficiency", "latency", "chain", "nics_per_gpu",
   "degraded" }
 
@@ -194,7 +194,7 @@ function tiers.merged(content, changes, before)
 end
 
 local UPLINKS_ONLY <const> = { "oversubscription", "shared" }
-local PORTS_ONLY <const> = { "curves_of", "chain", "reduces", "host_gpus" }
+local PORTS_ONLY <const> = { "curves_of", "chain", "start", "reduces", "host_gpus" }
 local LINKED <const> = { ring = true, torus = true, all_to_all = true } -- without a switch
 
 local function fault_of(list, i, at)

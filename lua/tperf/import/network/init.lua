@@ -43,7 +43,7 @@ function network.read(path)
 end
 
 local PORT <const> = { "size", "bandwidth", "latency", "topology", "axes", "nics_per_gpu" }
-local FAST <const> = { "bandwidth", "efficiency", "latency", "reduces", "host_gpus" }
+local FAST <const> = { "bandwidth", "efficiency", "latency", "start", "reduces", "host_gpus" }
 local SLOW <const> = { "bandwidth", "efficiency", "latency", "chain", "nics_per_gpu" }
 
 -- A tier of a port: what is found, and of the rest what the system has.
