@@ -28,6 +28,7 @@
 ---@field bytes number|string size of the full vector (the gathered result, the unreduced input): "64 MiB" or a number of bytes
 ---@field gpus integer number of GPUs in the group
 ---@field fast? integer how many of them share a fast domain; by default as many as fit
+---@field algorithm? "send"|"ring"|"direct"|"rings"|"pairwise"|"torus"|"switch"|"one-shot"|"two-shot"|"tree" "ring", "rings", "tree", "switch", "one-shot" …, whatever a library would choose; by default that
 ---@field tiers? boolean true: also return what it passes (false)
 
 ---@class tperf.cost.request

@@ -1,5 +1,6 @@
 -- tperf.collective: published values, the formulas of include/tperf/collective.h worked out by hand, and properties of
 -- any such model.
+local program = require "program"
 local tperf = require "tperf"
 local csv = require "csv"
 local published = require "published"
@@ -295,5 +296,64 @@ describe("a scatter or gather in a layer", function()
         end
       end
     end
+  end)
+end)
+
+describe("a collective by an algorithm's name", function()
+  local V <const> = 1 << 30
+  local h100 = tperf.system "h100-sxm"
+  local link, slow = h100.network.fast.efficiency, h100.network.slow.efficiency
+  local PORT <const>, NIC <const> = h100.network.fast.bandwidth, h100.network.slow.bandwidth
+
+  local function by(name, gpus, more)
+    local asked = { system = h100, kind = "all_reduce", bytes = V, gpus = gpus, algorithm = name, tiers = true }
+    for key, value in pairs(more or {}) do asked[key] = value end
+    return tperf.collective(asked)
+  end
+
+  -- Seconds of so many bytes through a port around a ring of 8, two passes.
+  local function stream(through)
+    local curve = link.all_reduce
+    return through / (math.min(curve.large * 4 ^ curve.growth, 1) * PORT)
+  end
+
+  it("is that which runs, if that is named", function()
+    for gpus, name in pairs { [8] = "switch", [64] = "tree", [2] = "ring" } do
+      local time, _, ran = by(nil, gpus)
+      assert.equal(name, ran)
+      assert.equal(time, (by(name, gpus)))
+    end
+  end)
+
+  it("leaves the switch out, as without NVLS", function()
+    local curve = link.all_reduce
+    local expected = curve.latency + 14 * curve.hop + curve.extra + stream(2 * 7 / 8 * V)
+    assert.near(expected, (by("ring", 8)), 1e-9 * expected)
+    assert.is_true(by("ring", 8) > by("switch", 8))
+  end)
+
+  it("passes rings of domains where a library takes trees", function()
+    local start = 2 * (slow.latency + 7 * slow.hop + 56 * link.all_reduce.hop)
+    local passing = math.max(2 * 63 / 64 * V / (8 * NIC * slow.efficiency), stream(2 * 63 / 64 * V))
+    local expected = start + passing + math.sqrt(slow.ramp * passing)
+    local time, tiers, name = by("rings", 64)
+    assert.near(expected, time, 1e-9 * expected)
+    assert.equal("rings", name)
+    assert.near(2 * 63 / 64 * V / 8, tiers[2].bytes, 1)
+    local lone = 2 * (slow.latency + 7 * slow.hop)
+    local alone = 2 * 7 / 8 * V / (NIC * slow.efficiency)
+    assert.near(lone + alone + math.sqrt(slow.ramp * alone), (by("ring", 8, { fast = 1 })), 1e-9)
+  end)
+
+  it("is refused by name where it cannot run", function()
+    local taken = "no algorithm 'tree' of all_reduce among 8 GPUs, 8 of a domain: switch is the one by itself"
+    for name, cause in pairs { tree = taken,
+      rnig = "(did you mean 'ring'?)" } do
+      local ok, why = pcall(by, name, 8)
+      assert.is_false(ok)
+      assert.truthy(tostring(why):find(cause, 1, true), tostring(why))
+    end
+    local result = program.shell "tperf collective all_reduce -s h100-sxm -g 8 -n 1G --algorithm ring --tiers"
+    assert.truthy(result.out:find("ring", 1, true), result.err)
   end)
 end)

@@ -115,6 +115,19 @@ const char *tperf_algorithm_name(int i);
 tperf_route tperf_collective_route(const tperf_system *system, const tperf_rules *rules,
                                    tperf_collective kind, double bytes, tperf_group group);
 
+// A collective and where it runs.
+typedef struct tperf_asked_collective {
+    const tperf_system *system;
+    const tperf_rules *rules;
+    tperf_collective kind;
+    double bytes;
+    tperf_group group;
+} tperf_asked_collective;
+
+// The same by an algorithm's name, whatever a library would choose: NCCL_ALGO=Ring. False if none of the name applies.
+bool tperf_collective_by(const tperf_asked_collective *asked, const char *name, double *seconds,
+                         tperf_route *route);
+
 // What a route passes through a tier: bytes of one GPU of the group through its part of it, and their seconds at the
 // bandwidth that is reached. A collective takes about the longest of these, and its start.
 enum { TPERF_FAST_PORT = -1, TPERF_NIC_PORT = -2 };

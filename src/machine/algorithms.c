@@ -277,6 +277,24 @@ static double slow_seconds(const tperf_exchange *e) {
     return larger(time, tperf_link_time(e->link, reduces(e), e->port, e->q, inside));
 }
 
+// An all-reduce around rings of all domains, two passes, where a library takes trees.
+static double around_seconds(const tperf_exchange *e) {
+    const tperf_slow_curve *slow = &e->system->curves.slow;
+    tperf_uplinks up = {1, 1, 0, 0};
+    if (e->system->network.n_tiers > 0)
+        up = tperf_uplinks_of(e->system, e->group, TPERF_PASSES_RING, true);
+    double nics = e->q * e->system->network.slow.nics_per_gpu * e->system->network.slow.bandwidth;
+    double start = tperf_ring_start(slow, e->g) + (e->n - e->g) * e->link->hop_s;
+    double stream = up.far_times * (2 * (e->n - 1) / e->n * e->bytes / (nics * slow->efficiency));
+    if (e->reach == TPERF_BOTH) stream = larger(stream, up.near_times * e->stream);
+    return tperf_slow_time(slow, 2 * start + up.near_s + up.far_s, stream, 1);
+}
+
+static tperf_route around_route(const tperf_exchange *e) {
+    double through = 2 * (e->n - 1) / e->n * e->bytes;
+    return route_of(e->reach == TPERF_LONE ? 0 : through_fast_port(e), through / e->q);
+}
+
 static tperf_route slow_route(const tperf_exchange *e) {
     double port = e->adds ? switch_bytes(e) : through_fast_port(e);
     return route_of(e->reach == TPERF_LONE ? 0 : port, leaving(e) / e->q);
@@ -316,6 +334,12 @@ const tperf_algorithm tperf_algorithms[] = {
     {"ring", (AROUND & ~REDUCED) | ROOTED | TPERF_LONE | TPERF_CURVE, NULL, NULL, slow_seconds, slow_route},
     {"rings", (AROUND & ~REDUCED) | ROOTED | TPERF_BOTH | TPERF_CURVE, NULL, NULL, slow_seconds, slow_route},
     {"pairwise", PAIRED | ACROSS | TPERF_CURVE, NULL, NULL, slow_seconds, slow_route},
+    {0},
+};
+
+const tperf_algorithm tperf_other_algorithms[] = {
+    {"ring", REDUCED | TPERF_LONE | TPERF_CURVE, NULL, NULL, around_seconds, around_route},
+    {"rings", REDUCED | TPERF_BOTH | TPERF_CURVE, NULL, NULL, around_seconds, around_route},
     {0},
 };
 // clang-format on
@@ -395,6 +419,13 @@ tperf_exchange tperf_exchange_of(const tperf_system *system, const tperf_rules *
     if (measured && reduces(&e) && reach != TPERF_LONE)
         e.stream = tperf_link_stream(link, true, e.port, q, through_fast_port(&e), bytes, &e.adds);
     return e;
+}
+
+void tperf_exchange_rings(tperf_exchange *e) {
+    if (!reduces(e) || !(e->is & TPERF_CURVE) || e->reach == TPERF_LONE) return;
+    e->stream =
+        tperf_link_stream(e->link, false, e->port, e->q, through_fast_port(e), e->bytes, NULL);
+    e->adds = false;
 }
 
 static bool is_first_of_name(const tperf_algorithm *one) {

@@ -56,6 +56,9 @@ typedef struct tperf_algorithm {
 // In order: of several that apply, the fastest runs; of equally fast ones, the first.
 extern const tperf_algorithm tperf_algorithms[];
 
+// Those that no library would choose: for who asks by name.
+extern const tperf_algorithm tperf_other_algorithms[];
+
 // The curve of a collective within a domain; its `large` is 0 if there is none.
 const tperf_link_curve *tperf_link_curve_of(const tperf_system *system, tperf_collective kind);
 
@@ -64,6 +67,9 @@ tperf_pattern tperf_pattern_of(tperf_collective kind, bool measured);
 
 tperf_exchange tperf_exchange_of(const tperf_system *system, const tperf_rules *rules,
                                  tperf_collective kind, double bytes, tperf_group group);
+
+// Leaves the switch out of an all-reduce: what its rings take alone.
+void tperf_exchange_rings(tperf_exchange *e);
 
 // The first row from `from` on that applies; NULL if none does.
 static inline const tperf_algorithm *tperf_algorithm_next(const tperf_algorithm *from,

@@ -88,6 +88,35 @@ tperf_route tperf_collective_route(const tperf_system *system, const tperf_rules
     return route;
 }
 
+// The row of a table that applies and has a name; NULL if none does.
+static const tperf_algorithm *named(const tperf_algorithm *table, const char *name,
+                                    const tperf_exchange *e) {
+    const tperf_algorithm *a = tperf_algorithm_next(table, e);
+    while (a && strcmp(a->name, name) != 0)
+        a = tperf_algorithm_next(a + 1, e);
+    return a;
+}
+
+bool tperf_collective_by(const tperf_asked_collective *asked, const char *name, double *seconds,
+                         tperf_route *route) {
+    tperf_exchange e =
+        tperf_exchange_of(asked->system, asked->rules, asked->kind, asked->bytes, asked->group);
+    if (strcmp(name, "switch") != 0 && strcmp(name, "tree") != 0) tperf_exchange_rings(&e);
+    const tperf_algorithm *a = named(tperf_algorithms, name, &e);
+    bool along_trees = a && (e.is & TPERF_CURVE);
+    if (!a) a = named(tperf_other_algorithms, name, &e);
+    if (!a) return false;
+    *seconds = 0;
+    *route = (tperf_route){.algorithm = "none"};
+    if (asked->bytes == 0 || asked->group.size <= 1) return true;
+    *seconds = seconds_of(a, &e);
+    *route = a->route(&e);
+    route->algorithm = a->name;
+    tperf_route_climb(asked->system, tperf_pattern_of(asked->kind, along_trees), asked->group,
+                      route);
+    return true;
+}
+
 static int add_use(tperf_tier_use *use, int64_t tier, const char *name, double bytes) {
     *use = (tperf_tier_use){tier, name, bytes, 0};
     return bytes > 0;

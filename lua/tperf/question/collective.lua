@@ -15,6 +15,7 @@ local schema = {
   system = check.any(), rules = check.any { optional = true }, kind = check.choice { kinds },
   bytes = check.number { min = 0, max = 1e24, unit = "bytes" }, gpus = check.integer(gpus),
   fast = check.integer { min = 1, max = 1 << 31, optional = true }, tiers = check.boolean { default = false },
+  algorithm = check.choice { core.algorithms, optional = true },
 }
 
 local collective = { kinds = kinds }
@@ -28,6 +29,7 @@ local collective = { kinds = kinds }
 ---  bytes    size of the full vector (the gathered result, the unreduced input): "64 MiB" or a number of bytes
 ---  gpus     number of GPUs in the group
 ---  fast     how many of them share a fast domain; by default as many as fit
+---  algorithm  "ring", "rings", "tree", "switch", "one-shot" …, whatever a library would choose; by default that
 ---  tiers    true: also return what it passes (false)
 ---@return number seconds
 ---@return table[]? tiers  innermost first: { name =, bytes = of one GPU of the group through its part of the tier,
@@ -38,7 +40,8 @@ function collective.time(given)
   local o = check.record("tperf.collective", given, schema)
   local machine = system(o.system)
   local fast = o.fast or divisors.fitting(o.gpus, machine.network.fast.domain)
-  local seconds, tiers, algorithm = refusal.of(core.collective, machine, rules(o.rules), o.kind, o.bytes, o.gpus, fast)
+  local seconds, tiers, algorithm = refusal.of(core.collective, machine, rules(o.rules), o.kind, o.bytes, o.gpus, fast,
+    o.algorithm)
   if o.tiers then return seconds, tiers, algorithm end
   return seconds
 end

@@ -1,4 +1,4 @@
-// bind_collective.c: tperf.core.collective(system, rules, kind, bytes, gpus, fast) -> seconds, tiers
+// bind_collective.c: tperf.core.collective(system, rules, kind, bytes, gpus, fast, algorithm or nil) -> seconds, tiers
 // (a list of { name, bytes, time } from the innermost out), algorithm; and
 // tperf.core.routed_parts, documented below.
 #include <math.h>
@@ -25,9 +25,20 @@ static int collective(lua_State *L) {
     if (kind == TPERF_SEND && group.size > 2)
         return tperf_bind_fail(L, "a send takes place between 2 GPUs: gpus = 2, not %I",
                                (LUAI_UACINT)group.size);
-    lua_pushnumber(L, tperf_collective_time(&system, &rules, (tperf_collective)kind, bytes, group));
-    tperf_route route =
-        tperf_collective_route(&system, &rules, (tperf_collective)kind, bytes, group);
+    const tperf_asked_collective asked = {&system, &rules, (tperf_collective)kind, bytes, group};
+    const char *name = luaL_optstring(L, 7, NULL);
+    double seconds;
+    tperf_route route;
+    if (name && !tperf_collective_by(&asked, name, &seconds, &route))
+        return tperf_bind_fail(
+            L, "no algorithm '%s' of %s among %I GPUs, %I of a domain: %s is the one by itself",
+            name, tperf_collective_names[kind], (LUAI_UACINT)group.size, (LUAI_UACINT)group.fast,
+            tperf_collective_route(&system, &rules, asked.kind, 1, group).algorithm);
+    if (!name) {
+        seconds = tperf_collective_time(&system, &rules, asked.kind, bytes, group);
+        route = tperf_collective_route(&system, &rules, asked.kind, bytes, group);
+    }
+    lua_pushnumber(L, seconds);
     tperf_bind_push_tiers(
         L, &(tperf_bind_comm){(tperf_collective)kind, bytes, group, route, 0, &system});
     lua_pushstring(L, route.algorithm);

@@ -7,12 +7,10 @@ local fabrics = {}
 -- transports: Elastic Fabric Adapter, GPUDirect-TCPXO.
 local INFINIBAND <const>, ETHERNET <const> = "h100-sxm", "a10"
 
-local NUMBERS <const> = { "efficiency", "latency", "doubling", "hop", "ramp" }
-
 local function curve_of(name)
-  local stated, curve = system(name).network.slow.efficiency, {}
-  for _, number in ipairs(NUMBERS) do curve[number] = stated[number] end
-  return curve
+  local stated = system(name).network.slow.efficiency
+  return { efficiency = stated.efficiency, latency = stated.latency, doubling = stated.doubling, hop = stated.hop,
+    ramp = stated.ramp }
 end
 
 local OMNI_PATH <const> = 100e9 / 8 -- bytes/s per link

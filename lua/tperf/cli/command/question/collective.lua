@@ -86,6 +86,7 @@ For example: tperf collective all_reduce -s h100-sxm -g 64 -n 1MiB..8GiB
     { long = "bytes", short = "n", value = "SIZE,...", kind = "list", help = "sizes, such as 1M,1G or 1MB (decimal)" },
     { long = "gpus", short = "g", value = "N,...", kind = "integers", help = "GPUs that take part, such as 8,64" },
     { long = "fast", short = "f", value = "N", kind = "integer", help = "how many of them share one fast domain" },
+    { long = "algorithm", value = "NAME", help = "ring, tree, switch or another, whatever a library would choose" },
     { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
     { long = "tiers", help = "print what passes each tier of the network" },
     { long = "plot", value = "FILE", writes = "plot", help = "draw times over sizes (.svg, .png, .pdf, .txt)" },
@@ -107,7 +108,7 @@ For example: tperf collective all_reduce -s h100-sxm -g 64 -n 1MiB..8GiB
     local time = require "tperf.question.collective".time
     local function add(kind, gpus, bytes)
       local seconds, tiers, algorithm = time { system = system, kind = kind, bytes = bytes, gpus = gpus,
-        fast = values.fast, rules = values.rules, tiers = true }
+        fast = values.fast, rules = values.rules, algorithm = values.algorithm, tiers = true }
       local row = { kind = kind, bytes = bytes, gpus = gpus, fast = values.fast, time = seconds }
       if seconds > 0 then row.bandwidth, row.bus_bandwidth = bandwidths(kind, gpus, bytes, seconds) end
       if values.tiers then
