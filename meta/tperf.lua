@@ -1895,8 +1895,10 @@ function tperf_Report:save(path) end
 ---@field rank_order? string of "stack": axes from neighbours to distant GPUs
 ---@field idle integer GPUs of the occupied fast domains that the placement leaves unused
 ---@field time number seconds of an iteration
----@field throughput number sequences a second
+---@field sequences_per_second number
 ---@field tokens_per_second number
+---@field tokens_per_second_per_gpu number
+---@field throughput number deprecated: sequences_per_second
 ---@field flops_per_gpu number FLOPs of an iteration, average of the GPUs
 ---@field mfu number model FLOPs utilisation, a part of the tensor peak for bf16, as the stack's log counts model FLOPs: products with weights, multi-token prediction, and attention's pairs of tokens; neither tables that are only looked up nor recomputation
 ---@field counted_pairs "causal"|"all" of tokens that mfu counts: those that the causal mask and windows leave, and then never more FLOPs than run, or all of them
@@ -2227,7 +2229,7 @@ function tperf_model:flops_per_token(options) end
 
 ---The result of a simulation.
 ---@class tperf.served
----@field throughput number output tokens a second: of a load that lasts, in the steady middle of the run; else, as all rates, costs and latencies, from the first arrival to the last token
+---@field tokens_per_second number output tokens a second: of a load that lasts, in the steady middle of the run; else, as all rates, costs and latencies, from the first arrival to the last token
 ---@field requests_per_second number
 ---@field ttft? tperf.latency from arrival to the first token; absent without any, as are the next two
 ---@field tpot? tperf.latency mean time per output token after the first, of requests with two and more
@@ -2241,7 +2243,7 @@ function tperf_model:flops_per_token(options) end
 ---@field steady boolean whether rates, costs and latencies are those of a steady state, without ramp-up and drain: the rest of the run is several times as long as a request takes; true of lists with arrivals and of stages, which are answered as they are
 ---@field ramp_up? number seconds from the first arrival until the engines are as full as ever, of a load that lasts
 ---@field drain? number seconds from the last request's first token to the last token, likewise
----@field whole? { throughput: number, requests_per_second: number, ttft: tperf.latency?, tpot: tperf.latency?, e2e: tperf.latency?, goodput: number?, attainment: number? } of the whole run, ramp-up and drain included, as benchmarks report them; present if the figures above are those of its middle
+---@field whole? { tokens_per_second: number, requests_per_second: number, ttft: tperf.latency?, tpot: tperf.latency?, e2e: tperf.latency?, goodput: number?, attainment: number? } of the whole run, ramp-up and drain included, as benchmarks report them; present if the figures above are those of its middle
 ---@field preemptions integer
 ---@field cache_hits number part of the prompt tokens found in the prefix cache
 ---@field duration number seconds, from the first arrival to the last token
@@ -2261,11 +2263,13 @@ function tperf_model:flops_per_token(options) end
 ---@field placement? "stack"|"best" how GPUs are placed: in the engine's order of ranks, or as is fastest
 ---@field rank_order? string of "stack": axes from neighbours to distant GPUs; of the decode pool
 ---@field memory? { weights: number, buffers: number, cache: number, capacity: number } bytes on a GPU: buffers of the largest step, all blocks of the cache and states, and all memory that CUDA sees; of the decode pool
----@field throughput_per_gpu? number output tokens a second
+---@field tokens_per_second_per_gpu? number output tokens a second
 ---@field cost? { generated: number, total: number } dollars per million output tokens, and per million of prompts and outputs: all GPUs, from the first arrival to the last token; needs gpu_hour or a system with a price
 ---@field energy_per_token? number joules per output token: the power limit of all GPUs while they are in a step
----@field intervals? table of engines with a profile: `tpot`, `ttft` (means, seconds), and of closed loops and of loads beyond what is served, `duration` (seconds) and `throughput` (tokens/s): { low, high } each, in which 90 % of comparable runs lie
+---@field intervals? table of engines with a profile: `tpot`, `ttft` (means, seconds), and of closed loops and of loads beyond what is served, `duration` (seconds) and `tokens_per_second`: { low, high } each, in which 90 % of comparable runs lie
 ---@field interval? { low: number, high: number } intervals.tpot
+---@field throughput number deprecated: tokens_per_second, also in `whole` and `intervals`
+---@field throughput_per_gpu? number deprecated: tokens_per_second_per_gpu
 ---@field warnings? string[] what the figures do not hold for: a run without a steady state, what drafts are assumed to cost, what of the question no run of the engine resembled
 ---@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer = { latency, per_token } in seconds, matched = the ratio of the utilizations: by how much the prefill pool's number of engines would have to grow for both to be equally busy
 ---@field requests? tperf.served_request[] with keep
@@ -3157,7 +3161,7 @@ function tperf.search_rl(given) end
 ---ranks is found by bisection (tperf.saturation), the number of groups by simulating them all behind the router;
 ---50,000 other requests confirm the best.
 ---@param given tperf.search_serving.request
----@return table deployments  best first: { strategy, its axes' sizes, pp, attention_dp = ranks of a group, replicas = all ranks, gpus, max_num_seqs, max_num_batched_tokens, saturation_rate = of one group of ranks, served = tperf.serve's result at the rate }; with candidates  number of kinds of engine tried       of which so many were simulated: without given sizes, those that need 1.5 times the GPUs of the best are left out pareto      the Pareto front of tokens per second per user and per GPU, of closed-loop runs of one group: the same fields with concurrency, per_user and per_gpu warnings    sentences: what the deployments do not hold for reason      why there are none
+---@return table deployments  best first: { strategy, its axes' sizes, pp, attention_dp = ranks of a group, replicas = all ranks, gpus, max_num_seqs, max_num_batched_tokens, saturation_rate = of one group of ranks, served = tperf.serve's result at the rate }; with candidates  number of kinds of engine tried       of which so many were simulated: without given sizes, those that need 1.5 times the GPUs of the best are left out pareto      the Pareto front of tokens per second per user and per GPU, of closed-loop runs of one group: the same fields with concurrency, tokens_per_second_per_user and tokens_per_second_per_gpu (deprecated: per_user and per_gpu) warnings    sentences: what the deployments do not hold for reason      why there are none
 function tperf.search_serving(given) end
 
 ---Simulates requests through serving engines, by the rules of the scheduler of vLLM (V1), SGLang or TensorRT-LLM.

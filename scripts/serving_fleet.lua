@@ -47,7 +47,7 @@ local columns = {
   { key = "max_num_seqs", title = "seqs" }, { key = "max_num_batched_tokens", title = "tokens" },
   { key = "served.ttft.p99", title = "TTFT p99", unit = "s" },
   { key = "served.tpot.p99", title = "TPOT p99", unit = "s" },
-  { key = "served.throughput_per_gpu", title = "tokens/s per GPU" },
+  { key = "served.tokens_per_second_per_gpu", title = "tokens/s per GPU" },
   { key = "served.cost.generated", title = "$/Mtoken" }, { key = "served.energy_per_token", title = "J/token" },
   { key = "reason" },
 }

@@ -61,8 +61,8 @@ local function figures(group, base)
     subtitle = ("machines, with the size of their fast domain; dashed: perfect scaling of %s from %d GPUs; software %s")
       :format(base.machine, base.gpus, base.software),
   }):save(name .. "-days.svg")
-  local unit = base.throughput / base.gpus
-  plot({ y = { key = function(row) return row.throughput / row.gpus / unit end, title = "throughput per GPU" },
+  local unit = base.tokens_per_second_per_gpu
+  plot({ y = { key = function(row) return row.tokens_per_second_per_gpu / unit end, title = "throughput per GPU" },
     ymin = 0,
     title = ("Throughput per GPU, %s, strategy %s"):format(report.short(group.model), group.strategy),
     subtitle = ("relative to %s with %d GPUs; global batch %d; software %s"):format(base.machine, base.gpus, o.batch,

@@ -114,7 +114,7 @@ for i, text in ipairs(o.texts) do
   parameters = counted(c)
   local seen, read = passes(c.kinds[1]), passes(c.kinds[2])
   rows[i] = {
-    text = text, tokens = PATCHES + text, time = c.time, tower = seen / (seen + read), images = c.throughput,
+    text = text, tokens = PATCHES + text, time = c.time, tower = seen / (seen + read), images = c.sequences_per_second,
     memory = c.memory.total, fits = c.feasible and "yes" or "no",
   }
 end

@@ -40,6 +40,50 @@ describe("tperf ask", function()
     end
   end)
 
+  -- docs/stability.md lists the names.
+  it("gives a figure one name, and deprecated ones as copies", function()
+    local trained = one('{"ask": "train", "with": ' .. GPT2 .. "}")
+    assert.near(64 / trained.time, trained.sequences_per_second, 1e-9)
+    assert.near(64 * 1024 / trained.time / 8, trained.tokens_per_second_per_gpu, 1e-6)
+    assert.equal(trained.sequences_per_second, trained.throughput)
+    local with <const> = { model = "gpt2", system = "h100-sxm", load = { rate = 2 }, prompt = 300, output = 20,
+      count = 1024 }
+    local served = tperf.serve(with)
+    assert.equal(served.tokens_per_second / served.gpus, served.tokens_per_second_per_gpu)
+    for _, of in ipairs { served, served.whole } do assert.equal(of.tokens_per_second, of.throughput) end
+    assert.equal(served.tokens_per_second_per_gpu, served.throughput_per_gpu)
+    with.load, with.count, with.pareto, with.gpus = nil, 100, true, 1
+    with.max_num_seqs, with.max_num_batched_tokens = 2, 4096
+    for _, point in ipairs(tperf.search_serving(with).pareto) do
+      assert.same({ 1 / point.served.tpot.mean, point.served.tokens_per_second },
+        { point.tokens_per_second_per_user, point.tokens_per_second_per_gpu })
+      assert.same({ point.tokens_per_second_per_user, point.tokens_per_second_per_gpu },
+        { point.per_user, point.per_gpu })
+    end
+  end)
+
+  it("gives columns of CSV the names of fields, and deprecated ones as copies", function()
+    local function row(words)
+      local names, values = program.shell(program.quote(program.absolute()) .. " " .. words .. " --csv").out
+        :match "^([^\n]+)\n([^\n]+)"
+      local of, list = {}, {}
+      for value in (values:gsub('"[^"]*"', "") .. ","):gmatch "([^,]*)," do list[#list + 1] = value end
+      for name in (names .. ","):gmatch "([^,]*)," do of[name] = table.remove(list, 1) end
+      return of
+    end
+    local trained = row "train gpt2 -s h100-sxm -g 8 -b 64"
+    assert.truthy(trained.tokens_per_second_per_gpu)
+    assert.equal(trained.tokens_per_second_per_gpu, trained["tokens/s/GPU"])
+    assert.near(tonumber(trained.model_flops_rate) / 1e12, tonumber(trained["TFLOP/s/GPU"]), 1e-9)
+    local served = row "serve gpt2 -s h100-sxm --rate 2 --prompt 300 --output mean=20 --count 1024"
+    for name, older in pairs { ["ttft.mean"] = "ttft_mean", ["ttft.margin.mean"] = "ttft_mean_margin",
+      tokens_per_second = "throughput", tokens_per_second_per_gpu = "throughput_per_gpu",
+      ["whole.tokens_per_second"] = "whole_throughput" } do
+      assert.truthy(served[name], name)
+      assert.equal(served[name], served[older], name)
+    end
+  end)
+
   it("gives rows, chosen figures and the id of a question", function()
     local found = tperf.search { model = "gpt2", system = "h100-sxm", gpus = 8, global_batch = 64, top = 2 }
     local answer = one('{"ask": "search", "id": "x1", "with": {"model": "gpt2", "system": "h100-sxm", "gpus": 8, '

@@ -45,7 +45,7 @@ describe("tperf serve", function()
       local one = tperf(MODEL .. limits .. ("--tp %s --replicas %s --max-num-batched-tokens 4096 --max-num-seqs 256 "
         .. "--count 500 --csv"):format(tp, replicas))
       assert.equal(0, one.code, one.err)
-      assert.matches("^throughput,", one.out)
+      assert.matches("^tokens_per_second,", one.out)
       local none = tperf(MODEL .. "--rate 50 --slo tpot=1ms --max-num-seqs 64")
       assert.equal(1, none.code)
       assert.matches("of the requests keep the limits", none.err)
@@ -97,8 +97,8 @@ describe("tperf serve", function()
       assert.equal(2, tperf(MODEL .. "--saturation --rate 3").code)
       local front = tperf(MODEL .. "--pareto -g 1 --max-num-seqs 32 --max-num-batched-tokens 4096 --csv --plot f.svg")
       assert.equal(0, front.code, front.err)
-      assert.matches("^gpus,strategy,tp,etp,ep,pp,max_num_seqs,max_num_batched_tokens,concurrency,per_user,per_gpu",
-        front.out)
+      assert.matches("^gpus,strategy,tp,etp,ep,pp,max_num_seqs,max_num_batched_tokens,concurrency,"
+        .. "tokens_per_second_per_user,tokens_per_second_per_gpu,", front.out)
       assert.equal(6 + 1, #lines(front.out)) -- 1, 2 … 32 at a time: more per user is less in all
     end)
   end)

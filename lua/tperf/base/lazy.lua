@@ -207,13 +207,12 @@ end
 
 --- Copies a record's fields that have names into another; those that were not read are found when somebody reads them
 --- there.
----@param into table
+---@param into table  without a list
 ---@param record table
 function lazy.copy(into, record)
   local list = waiting[record] or {}
-  for name, value in lazy.present(record) do
-    if type(name) == "string" then into[name] = value end
-  end
+  for name, value in lazy.present(record) do into[name] = value end
+  for i = 1, rawlen(record) do into[i] = nil end
   for _, one in ipairs(list) do
     lazy.add(into, one.names, function() return lazy.settle(record) end)
   end

@@ -15,11 +15,9 @@ local MOST_SYSTEMS <const>, MOST_COUNTS <const> = 8, 12
 
 local SEARCH <const> = { "gpus", "ttft", "tpot" } -- options of a search alone
 
-local function per_gpu(c) return c.tokens_per_second / c.gpus end
-
 -- The quantities that a line can show; log: on a logarithmic axis, as values span orders of magnitude.
 local SHOWS <const> = {
-  ["tokens/s/GPU"] = { y = { key = per_gpu, title = "tokens/s per GPU" } },
+  ["tokens/s/GPU"] = { y = { key = "tokens_per_second_per_gpu", title = "tokens/s per GPU" } },
   ["tokens/s"] = { y = { key = "tokens_per_second", title = "tokens/s" }, log = 10 },
   time = { y = { key = "time", title = "time of an iteration", unit = "s" }, log = 10 },
   mfu = { y = { key = "mfu", title = "MFU", unit = "%" } },

@@ -22,7 +22,7 @@ local r = tperf.serve %s
 for _, name in ipairs { "ttft", "tpot", "e2e" } do
   print(name, tperf.units.format(r[name].p50, "s"), tperf.units.format(r[name].p99, "s"))
 end
-print("output tokens/s", r.throughput)
+print("output tokens/s", r.tokens_per_second)
 ]]):format(command.lua(asked, ""))
 end
 

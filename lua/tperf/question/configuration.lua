@@ -96,8 +96,10 @@ local configuration = {}
 ---@field rank_order? string of "stack": axes from neighbours to distant GPUs
 ---@field idle integer GPUs of the occupied fast domains that the placement leaves unused
 ---@field time number seconds of an iteration
----@field throughput number sequences a second
+---@field sequences_per_second number
 ---@field tokens_per_second number
+---@field tokens_per_second_per_gpu number
+---@field throughput number deprecated: sequences_per_second
 ---@field flops_per_gpu number FLOPs of an iteration, average of the GPUs
 ---@field mfu number model FLOPs utilisation, a part of the tensor peak for bf16, as the stack's log counts model FLOPs:
 --- products with weights, multi-token prediction, and attention's pairs of tokens; neither tables that are only looked
@@ -171,6 +173,7 @@ function configuration.prepare(question)
   question.per_token = per_token[model] or per_token_of(model)
   local sequences = question.work and question.work.sequences or 1 -- a preference pair has two
   question.tokens = model.seq * sequences -- of a sample
+  question.room = room_of(question)
   return question
 end
 
@@ -181,7 +184,7 @@ end
 local function add_utilisation(c, question)
   local known, peak, work, stack = question.per_token, question.system.accelerator.tensor.bf16, question.work,
     question.profile
-  local counted, tokens = stack and stack.counted_pairs or "causal", c.tokens_per_second / question.gpus
+  local counted, tokens = stack and stack.counted_pairs or "causal", c.tokens_per_second_per_gpu
   if work then tokens = tokens * work.flops end
   local palm, logged = known.palm * tokens, known[counted] * tokens
   if not question.rules.layers_from_description then
@@ -211,6 +214,14 @@ function configuration.predictor(candidate)
   return function(terms) return predictor:seconds(terms) end
 end
 
+-- Sets the rates that follow from an iteration's time.
+local function set_rates(c, question)
+  local rate = question.global_batch / c.time
+  c.sequences_per_second, c.throughput = rate, rate -- throughput: deprecated
+  rate = rate * question.tokens
+  c.tokens_per_second, c.tokens_per_second_per_gpu = rate, rate / question.gpus
+end
+
 --- The record of a candidate.
 ---@param question table  { model, system, gpus, global_batch, rules, training, profile, software, job, pipeline_list }
 ---@param s table         its strategy
@@ -224,16 +235,17 @@ function configuration.of(question, s, found, candidate, fields)
   choice.add(c, question, s, found)
   c.precision = question.precision
   for name, value in pairs(question.overlaps) do c[name] = value end
-  c.throughput = question.global_batch / c.time
-  c.tokens_per_second = c.throughput * question.tokens
+  set_rates(c, question)
   c.trained_parameters = question.work and math.tointeger(question.work.trained)
-  local room = room_of(question)
-  c.feasible = c.memory.total <= room
+  local room, total = question.room, c.memory.total
+  c.feasible = total <= room
   add_utilisation(c, question)
   c.checkpoint_bytes = question.checkpoint_bytes
   profile.describe(c, question)
-  local interval = c.intervals and c.intervals.memory or { low = c.memory.total, high = c.memory.total }
-  c.fit = interval.high <= room and "fits" or interval.low <= room and "may not fit" or "does not fit"
+  local low, high = total, total
+  local interval = c.intervals and c.intervals.memory
+  if interval then low, high = interval.low, interval.high end
+  c.fit = high <= room and "fits" or low <= room and "may not fit" or "does not fit"
   return c
 end
 
@@ -270,8 +282,8 @@ end
 
 local function set_time(c, question, time)
   local ratio = c.time / time
-  c.time, c.throughput = time, question.global_batch / time
-  c.tokens_per_second = c.throughput * question.tokens
+  c.time = time
+  set_rates(c, question)
   c.mfu, c.mfu_all_pairs, c.model_flops_rate = c.mfu * ratio, c.mfu_all_pairs * ratio, c.model_flops_rate * ratio
   if question.profile then profile.describe(c, question) end
 end

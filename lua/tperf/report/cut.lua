@@ -77,7 +77,8 @@ local KNOBS <const> = { "micro_batch", "microbatches", "panels", "schedule", "vi
   "recompute_method", "recompute_num_layers", "overlap_moe_a2a", "delay_wgrad",
   "overlap_shared_experts", "zero" }
 local FIGURES <const> = {
-  "time", "interval.low", "interval.high", "time_without_waste", "throughput", "tokens_per_second", "mfu",
+  "time", "interval.low", "interval.high", "time_without_waste", "sequences_per_second",
+  "tokens_per_second", "tokens_per_second_per_gpu", "throughput", "mfu",
   "mfu_all_pairs", "model_flops_rate", "flops_per_gpu", "memory.total",
 }
 for _, part in ipairs(core.memory_parts) do FIGURES[#FIGURES + 1] = "memory." .. part.name end

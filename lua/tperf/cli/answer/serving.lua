@@ -29,10 +29,10 @@ local step_columns = {
 
 -- The figures of a result besides its latencies, in order: { name, title, unit, range = it has a low and a high }.
 local DETAILS = {
-  { "throughput", "output tokens/s" }, { "requests_per_second", "requests/s" }, { "goodput", "good requests/s" },
+  { "tokens_per_second", "output tokens/s" }, { "requests_per_second", "requests/s" }, { "goodput", "good requests/s" },
   { "attainment", "part of requests that are good" }, { "utilization", "part of the time in steps" },
   { "concurrency", "requests in the system" }, { "ramp_up", "ramp-up", "s" },
-  { "drain", "drain", "s" }, { "whole.throughput", "output tokens/s, with both" },
+  { "drain", "drain", "s" }, { "whole.tokens_per_second", "output tokens/s, with both" },
   { "whole.requests_per_second", "requests/s, with both" }, { "duration", "duration", "s" }, { "finished", "finished" },
   { "rejected", "rejected" }, { "preemptions", "preemptions" }, { "cache_hits", "part of prompts cached" },
   { "step_count", "steps" }, { "num_blocks", "blocks of the KV cache" },
@@ -40,11 +40,12 @@ local DETAILS = {
   { "full_context.tokens", "tokens of the longest request" },
   { "full_context.requests", "of which have room at once" },
   { "max_num_seqs", "most running requests" }, { "gpus", "GPUs" },
-  { "throughput_per_gpu", "output tokens/s per GPU" }, { "cost.generated", "$ for 1M output tokens" },
+  { "tokens_per_second_per_gpu", "output tokens/s per GPU" },
+  { "cost.generated", "$ for 1M output tokens" },
   { "cost.total", "$ for 1M tokens, prompts too" }, { "energy_per_token", "energy of an output token", "J" },
   { "interval", "tpot of nine tenths of runs", "s", range = true },
   { "intervals.ttft", "their ttft", "s", range = true },
-  { "intervals.throughput", "their output tokens/s", range = true },
+  { "intervals.tokens_per_second", "their output tokens/s", range = true },
   { "intervals.duration", "their duration", "s", range = true },
 }
 
@@ -115,26 +116,33 @@ function answer.print(r)
   end
 end
 
---- A result as a single row, and its columns, for CSV.
-function answer.flat(r)
-  local row, columns = {}, {}
+-- The deprecated name of a column: rates had others, and figures within tables an underscore for each dot.
+local function older(path)
+  local name = path:gsub("tokens_per_second", "throughput"):gsub("^(%w+)%.margin%.(%w+)$", "%1_%2_margin")
+    :gsub("%.", "_")
+  return name ~= path and name or nil
+end
+
+--- A result's columns for CSV.
+function answer.flat()
+  local columns, copies = {}, {}
+  local function add(path)
+    columns[#columns + 1] = { key = path }
+    local name = older(path)
+    if name then copies[#copies + 1] = { key = function(row) return at(row, path) end, title = name } end
+  end
   for _, detail in ipairs(DETAILS) do
     for _, path in ipairs(detail.range and { detail[1] .. ".low", detail[1] .. ".high" } or { detail[1] }) do
-      local key = path:gsub("%.", "_")
-      row[key] = at(r, path)
-      columns[#columns + 1] = { key = key }
+      add(path)
     end
   end
   for _, name in ipairs { "ttft", "tpot", "e2e" } do
     for _, figure in ipairs { "mean", "p50", "p90", "p99" } do
-      local key = name .. "_" .. figure
-      row[key] = r[name] and r[name][figure]
-      row[key .. "_margin"] = r[name] and r[name].margin[figure]
-      columns[#columns + 1] = { key = key }
-      columns[#columns + 1] = { key = key .. "_margin" }
+      add(name .. "." .. figure)
+      add(name .. ".margin." .. figure)
     end
   end
-  return { row }, columns
+  return options.join(columns, copies)
 end
 
 local size_columns = options.join({ { key = "gpus", title = "GPUs" }, { key = "strategy", usual = "tensor" } },
@@ -145,19 +153,23 @@ local deployment_columns = options.join(size_columns, {
   { key = "served.ttft.p99", title = "TTFT p99", unit = "s" },
   { key = "served.tpot.p99", title = "TPOT p99", unit = "s" },
   { key = "served.attainment", title = "within limits", unit = "%", wide = 1 },
-  { key = "served.throughput_per_gpu", title = "tokens/s/GPU" }, { key = "served.cost.generated", title = "$/Mtoken" },
-  { key = "saturation_rate", title = "most req/s" },
+  { key = "served.tokens_per_second_per_gpu", title = "tokens/s/GPU" },
+  { key = "served.cost.generated", title = "$/Mtoken" }, { key = "saturation_rate", title = "most req/s" },
+  { key = "served.throughput_per_gpu", csv = true }, -- deprecated
 })
 local front_columns = options.join(size_columns, {
   { key = "max_num_seqs", title = "seqs" }, { key = "max_num_batched_tokens", title = "tokens" },
-  { key = "concurrency" }, { key = "per_user", title = "tokens/s/user" }, { key = "per_gpu", title = "tokens/s/GPU" },
+  { key = "concurrency" }, { key = "tokens_per_second_per_user", title = "tokens/s/user" },
+  { key = "tokens_per_second_per_gpu", title = "tokens/s/GPU" },
   { key = "served.ttft.mean", title = "TTFT", unit = "s" }, { key = "served.cost.generated", title = "$/Mtoken" },
+  { key = "per_user", csv = true }, { key = "per_gpu", csv = true }, -- deprecated
 })
 local curve_columns = {
   { key = "rate", title = "requests/s" }, { key = "served.ttft.mean", title = "TTFT", unit = "s" },
   { key = "served.ttft.p99", title = "TTFT p99", unit = "s" }, { key = "served.tpot.mean", title = "TPOT", unit = "s" },
-  { key = "served.tpot.p99", title = "TPOT p99", unit = "s" }, { key = "served.throughput", title = "tokens/s" },
+  { key = "served.tpot.p99", title = "TPOT p99", unit = "s" }, { key = "served.tokens_per_second", title = "tokens/s" },
   { key = "served.attainment", title = "within limits", unit = "%" },
+  { key = "served.throughput", csv = true }, -- deprecated
 }
 
 --- Prints every request.
@@ -172,8 +184,9 @@ end
 
 --- The scatter plot of the Pareto front of tokens/s per user and per GPU.
 function answer.front(rows)
-  return require "tperf".plot.scatter { rows = rows, x = { key = "per_user", title = "tokens/s per user" },
-    y = { key = "per_gpu", title = "tokens/s per GPU" }, series = layout.sizes,
+  return require "tperf".plot.scatter { rows = rows,
+    x = { key = "tokens_per_second_per_user", title = "tokens/s per user" },
+    y = { key = "tokens_per_second_per_gpu", title = "tokens/s per GPU" }, series = layout.sizes,
     label = function(row) return ("%d at a time"):format(row.concurrency) end, title = "Throughput by user and GPU" }
 end
 
@@ -191,7 +204,7 @@ end
 
 --- Prints one result in the format asked for.
 function answer.one(values, r)
-  if values.json then show(values, { r }, {}) elseif values.csv then show(values, answer.flat(r)) end
+  if values.json then show(values, { r }, {}) elseif values.csv then show(values, { r }, answer.flat()) end
   if values.json or values.csv then return warn(r.warnings) end
   answer.print(r)
 end
@@ -204,10 +217,8 @@ function answer.saturation(values, found)
     return warn(found.warnings)
   end
   if values.csv then
-    local row, columns = answer.flat(found.served)
-    row[1].rate = found.rate
-    table.insert(columns, 1, { key = "rate" })
-    show(values, row, columns)
+    show(values, { found.served }, options.join({ { key = function() return found.rate end, title = "rate" } },
+      answer.flat()))
     return warn(found.warnings)
   end
   print(("%s requests/s are the most that keep the limits; then:\n"):format(format.number(found.rate)))

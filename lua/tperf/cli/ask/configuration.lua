@@ -91,8 +91,10 @@ configuration.columns = options.join({ { key = "strategy", usual = USUAL } }, ax
   { key = "intervals.memory.low", title = "memory from", unit = "bytes", csv = true },
   { key = "intervals.memory.high", title = "memory to", unit = "bytes", csv = true }, { key = "fit", csv = true },
   { key = "time_without_waste", unit = "s", csv = true }, { key = "mfu", unit = "%", digits = 3 },
+  { key = "model_flops_rate", csv = true }, { key = "tokens_per_second_per_gpu", title = "tokens/s/GPU", wide = 6 },
+  -- Deprecated names of these two, see docs/stability.md.
   { key = function(c) return 1e-12 * c.model_flops_rate end, title = "TFLOP/s/GPU", csv = true },
-  { key = function(c) return c.tokens_per_second / c.gpus end, title = "tokens/s/GPU", wide = 6 },
+  { key = function(c) return c.tokens_per_second_per_gpu end, title = "tokens/s/GPU", csv = true },
   { key = "memory.total", title = "memory", unit = "bytes" },
   { key = "host_memory", title = "host memory", unit = "bytes" }, { key = "feasible", title = "fits", usual = true },
   { key = "idle", title = "idle GPUs", usual = 0 }, { key = "software", csv = true },

@@ -103,7 +103,7 @@ end
 
 local function sequence(c, model, options)
   if options.seq then return options.seq end
-  local tokens, sequences = c.tokens_per_second, c.throughput
+  local tokens, sequences = c.tokens_per_second, c.sequences_per_second or c.throughput -- the older name, of saved rows
   if type(tokens) ~= "number" or type(sequences) ~= "number" then return model and model.seq end
   return math.tointeger(math.floor(tokens / sequences + 0.5)) or model and model.seq
 end

@@ -181,7 +181,7 @@ local function compare(collect, row, question, r, one)
   collect.add(about, "TTFT", r.ttft and r.ttft.mean, read.positive(row.ttft_s))
   collect.add(about, "TPOT", r.tpot and r.tpot.mean, tpot)
   local whole = r.whole or r
-  collect.add(about, "throughput", whole.throughput, out)
+  collect.add(about, "throughput", whole.tokens_per_second, out)
   local batch = one.load.concurrency and one.count == one.load.concurrency
   collect.add(about, "E2E", batch and r.duration or whole.e2e and whole.e2e.mean, read.positive(row.e2e_s))
   return true

@@ -24,8 +24,8 @@ local VALUES <const> = {
   ttft_s = { "TTFT", last_first_token },
   tpot_s = { "TPOT", function(r) return r.tpot and r.tpot.mean end },
   itl_s = { "TPOT", function(r) return r.tpot and r.tpot.mean end },
-  output_tokens_per_s = { "throughput", function(r) return r.throughput end },
-  tokens_per_s_per_gpu = { "throughput", function(r, gpus) return r.throughput / gpus end },
+  output_tokens_per_s = { "throughput", function(r) return r.tokens_per_second end },
+  tokens_per_s_per_gpu = { "throughput", function(r, gpus) return r.tokens_per_second / gpus end },
 }
 
 local COUNTS <const> = { "gpus", "tp", "pp", "ep", "dp" }

@@ -232,8 +232,9 @@ local function point(d, one, concurrency, ask)
     end, all)
   end)
   if not (r and r.tpot) then return nil end
-  local p = { gpus = d.of.gpus, concurrency = all, per_user = 1 / r.tpot.mean, per_gpu = r.throughput_per_gpu,
-    served = r }
+  local p = { gpus = d.of.gpus, concurrency = all, tokens_per_second_per_user = 1 / r.tpot.mean,
+    tokens_per_second_per_gpu = r.tokens_per_second_per_gpu, served = r }
+  p.per_user, p.per_gpu = p.tokens_per_second_per_user, p.tokens_per_second_per_gpu -- deprecated
   for name, value in pairs(d) do
     if name ~= "of" then p[name] = value end
   end
@@ -248,7 +249,7 @@ function search.closed_loops(one, d)
   for _, concurrency in ipairs(deployments.doublings(d.max_num_seqs)) do
     local p = point(d, one, concurrency, ask)
     if not p then break end
-    p.x, p.y = p.per_user, p.per_gpu
+    p.x, p.y = p.tokens_per_second_per_user, p.tokens_per_second_per_gpu
     points[#points + 1] = p
   end
   return points
@@ -363,7 +364,8 @@ end
 ---  tried       of which so many were simulated: without given sizes, those that need 1.5 times the GPUs of the best
 ---              are left out
 ---  pareto      the Pareto front of tokens per second per user and per GPU, of closed-loop runs of one group: the same
----              fields with concurrency, per_user and per_gpu
+---              fields with concurrency, tokens_per_second_per_user and tokens_per_second_per_gpu (deprecated: per_user
+---              and per_gpu)
 ---  warnings    sentences: what the deployments do not hold for
 ---  reason      why there are none
 function search.run(given)

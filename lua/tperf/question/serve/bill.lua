@@ -27,19 +27,19 @@ local function sum(decode, prefill)
   return decode and prefill[1] and decode + prefill[1]
 end
 
---- Adds memory, throughput_per_gpu, cost and energy_per_token to a result, if steps are priced from a model.
+--- Adds memory, tokens_per_second_per_gpu, cost and energy_per_token to a result, if steps are priced from a model.
 ---@param r table  with gpus, busy and prefill_busy, seconds in steps summed over engines
 ---@param o table  checked arguments
 ---@param decode table  the pool that decodes, or the only one
 ---@param prefill table?
 function bill.add(r, o, decode, prefill)
   if not decode.held or prefill and not prefill.held then return end
-  r.throughput_per_gpu, r.memory = r.throughput / r.gpus, memory_of(decode)
+  r.tokens_per_second_per_gpu, r.memory = r.tokens_per_second / r.gpus, memory_of(decode)
   local tokens = r.output_tokens
   if tokens == 0 then return end
   local rate = sum(price_of(decode, o), prefill and { price_of(prefill, o) })
   if rate then
-    local dollars = rate / HOUR / r.throughput -- of a token
+    local dollars = rate / HOUR / r.tokens_per_second -- of a token
     r.cost = { generated = dollars * MILLION, total = dollars * tokens / (tokens + r.prompt_tokens) * MILLION }
   end
   local joules = sum(energy_of(decode, r.busy - r.prefill_busy), prefill and { energy_of(prefill, r.prefill_busy) })

@@ -50,8 +50,8 @@ local serve = {}
 ---@field free_blocks? integer absent if blocks are unlimited
 
 ---@class tperf.served the result of a simulation
----@field throughput number output tokens a second: of a load that lasts, in the steady middle of the run; else, as all
----  rates, costs and latencies, from the first arrival to the last token
+---@field tokens_per_second number output tokens a second: of a load that lasts, in the steady middle of the run; else,
+---  as all rates, costs and latencies, from the first arrival to the last token
 ---@field requests_per_second number
 ---@field ttft? tperf.latency from arrival to the first token; absent without any, as are the next two
 ---@field tpot? tperf.latency mean time per output token after the first, of requests with two and more
@@ -67,9 +67,9 @@ local serve = {}
 ---  answered as they are
 ---@field ramp_up? number seconds from the first arrival until the engines are as full as ever, of a load that lasts
 ---@field drain? number seconds from the last request's first token to the last token, likewise
----@field whole? { throughput: number, requests_per_second: number, ttft: tperf.latency?, tpot: tperf.latency?, e2e:
----  tperf.latency?, goodput: number?, attainment: number? } of the whole run, ramp-up and drain included, as benchmarks
----  report them; present if the figures above are those of its middle
+---@field whole? { tokens_per_second: number, requests_per_second: number, ttft: tperf.latency?, tpot: tperf.latency?,
+---  e2e: tperf.latency?, goodput: number?, attainment: number? } of the whole run, ramp-up and drain included, as
+---  benchmarks report them; present if the figures above are those of its middle
 ---@field preemptions integer
 ---@field cache_hits number part of the prompt tokens found in the prefix cache
 ---@field duration number seconds, from the first arrival to the last token
@@ -94,14 +94,16 @@ local serve = {}
 ---@field rank_order? string of "stack": axes from neighbours to distant GPUs; of the decode pool
 ---@field memory? { weights: number, buffers: number, cache: number, capacity: number } bytes on a GPU: buffers of the
 ---  largest step, all blocks of the cache and states, and all memory that CUDA sees; of the decode pool
----@field throughput_per_gpu? number output tokens a second
+---@field tokens_per_second_per_gpu? number output tokens a second
 ---@field cost? { generated: number, total: number } dollars per million output tokens, and per million of prompts and
 ---  outputs: all GPUs, from the first arrival to the last token; needs gpu_hour or a system with a price
 ---@field energy_per_token? number joules per output token: the power limit of all GPUs while they are in a step
 ---@field intervals? table of engines with a profile: `tpot`, `ttft` (means, seconds), and of closed loops and of loads
----  beyond what is served, `duration` (seconds) and `throughput` (tokens/s): { low, high } each, in which 90 % of
+---  beyond what is served, `duration` (seconds) and `tokens_per_second`: { low, high } each, in which 90 % of
 ---  comparable runs lie
 ---@field interval? { low: number, high: number } intervals.tpot
+---@field throughput number deprecated: tokens_per_second, also in `whole` and `intervals`
+---@field throughput_per_gpu? number deprecated: tokens_per_second_per_gpu
 ---@field warnings? string[] what the figures do not hold for: a run without a steady state, what drafts are assumed to
 ---  cost, what of the question no run of the engine resembled
 ---@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer =
@@ -168,7 +170,7 @@ end
 -- Adds the rates and ratios that follow from the core's counts; returns its steadiness.
 local function complete(r, o, decode, prefill, latency, per_token)
   local time = r.duration > 0 and r.duration or math.huge
-  r.throughput = r.output_tokens / time
+  r.tokens_per_second = r.output_tokens / time
   r.requests_per_second = r.finished / time
   r.gpus = decode.gpus + (prefill and prefill.gpus or 0)
   if prefill then r.pools = pools_of(r, decode, prefill, time, latency, per_token) end
@@ -213,9 +215,16 @@ local function add_intervals(r, o, decode)
   local all = { tpot = around(r.tpot and r.tpot.mean, parts.tpot), ttft = around(r.ttft and r.ttft.mean, parts.ttft) }
   if parts.duration and (r.saturated or o.load and o.load.concurrency) then
     all.duration = around(r.duration, parts.duration)
-    all.throughput = { low = r.throughput / parts.duration[2], high = r.throughput / parts.duration[1] }
+    all.tokens_per_second = { low = r.tokens_per_second / parts.duration[2],
+      high = r.tokens_per_second / parts.duration[1] }
   end
   r.intervals, r.interval = next(all) and all or nil, all.tpot
+end
+
+-- Adds the deprecated names of figures.
+local function add_copies(r)
+  for _, of in ipairs { r, r.whole or {}, r.intervals or {} } do of.throughput = of.tokens_per_second end
+  r.throughput_per_gpu = r.tokens_per_second_per_gpu
 end
 
 -- As serve.run. kept: what a prepared question keeps.
@@ -244,6 +253,7 @@ local function ask(given, kept)
   r.defaults = held and next(decode.o.taken) and decode.o.taken or nil
   if held then placement.tell(r, held.placed, held.strategy) end
   if held and held.profile.spread and r.e2e then add_intervals(r, o, decode) end
+  add_copies(r)
   r.warnings = warnings.of(r, decode, prefill, steadiness)
   r.unsettled = nil
   return r

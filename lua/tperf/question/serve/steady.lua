@@ -27,7 +27,7 @@ local function is_steady(r)
   return r.finished == 0 or rates and (latencies or r.saturated)
 end
 
-local WHOLE <const> = { "ttft", "tpot", "e2e", "throughput", "requests_per_second", "goodput", "attainment" }
+local WHOLE <const> = { "ttft", "tpot", "e2e", "tokens_per_second", "requests_per_second", "goodput", "attainment" }
 
 --- Puts the figures of a run's middle in place of the whole run's, which `whole` of the result keeps.
 ---@param r table  the result, with figures of the whole run, `steadiness` and `middle` of the core
@@ -43,9 +43,9 @@ function steady.settle(r, o)
   for _, name in ipairs(WHOLE) do r.whole[name] = r[name] end
   if o.load.rate and not r.saturated then -- all that comes is served
     r.requests_per_second = o.load.rate * r.finished / (r.finished + r.rejected)
-    r.throughput = r.requests_per_second * r.output_tokens / r.finished
+    r.tokens_per_second = r.requests_per_second * r.output_tokens / r.finished
   else
-    r.throughput, r.requests_per_second = s.tokens / s.middle, s.completed / s.middle
+    r.tokens_per_second, r.requests_per_second = s.tokens / s.middle, s.completed / s.middle
   end
   local _, latencies = has(s)
   if not latencies then return s end

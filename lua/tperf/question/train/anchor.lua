@@ -29,8 +29,8 @@ local FIRST <const> = 3
 local UNITS <const> = {
   s = function(x) return x end, ms = function(x) return x / 1e3 end,
   ["tokens/s"] = function(x, c) return c.tokens_per_second * c.time / x end,
-  ["tokens/s/GPU"] = function(x, c) return c.tokens_per_second * c.time / (x * c.gpus) end,
-  ["samples/s"] = function(x, c) return c.throughput * c.time / x end,
+  ["tokens/s/GPU"] = function(x, c) return c.tokens_per_second_per_gpu * c.time / x end,
+  ["samples/s"] = function(x, c) return c.sequences_per_second * c.time / x end,
   ["% MFU"] = function(x, c) return 100 * c.mfu * c.time / x end,
 }
 local SCALES <const> = { [""] = 1, k = 1e3, M = 1e6 }
