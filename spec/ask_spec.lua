@@ -1,5 +1,6 @@
 -- `tperf ask`, `tperf schema` and `tperf mcp`: questions and answers as plain data.
 local core = require "tperf.core"
+local lfs = require "lfs"
 local program = require "program"
 local tperf = require "tperf"
 
@@ -99,12 +100,37 @@ describe("tperf ask", function()
     assert.same({ "global_batch", "gpus", "model", "system" }, answer.understood.read)
     assert.equal("adam", answer.understood.assumed.optimizer)
     assert.is_nil(answer.understood.assumed.gpus)
+    assert.same({}, answer.understood.ignored)
     assert.equal("gpt2", answer.model)
     assert.equal("h100-sxm", answer.system)
     assert.equal(64, #answer.sha256.model)
     local other = one('{"ask": "train", "with": ' .. GPT2:gsub("h100%-sxm", "a100-sxm-80gb") .. "}")
     assert.equal(answer.sha256.model, other.sha256.model)
     assert.are_not.equal(answer.sha256.system, other.sha256.system)
+  end)
+
+  it("says what has no effect, and what became of the fields of a model's file", function()
+    local found = one('{"ask": "search", "with": {"model": "gpt2", "system": "h100-sxm", "gpus": 8, '
+      .. '"global_batch": 64, "top": 1, "threads": 1}}').understood
+    assert.same({ "threads" }, { found.ignored[1].name, found.ignored[2] })
+    assert.is_nil(table.concat(found.read, " "):find "threads")
+    local ask <const> = '{"ask": "infer", "with": {"model": "%s", "system": "h100-sxm", "prompt": 9, "generate": 9}}\n'
+    local file, named, seeing = table.unpack((asked((ask .. ask .. ask):format(
+      lfs.currentdir() .. "/spec/data/hf/apertus-8b.json", "unsloth/Qwen3-32B-GGUF:Q4_K_M", "gemma-3-12b"))))
+    local why = {}
+    for _, each in ipairs(file.understood.ignored) do why[each.name] = each.why end
+    assert.equal("it is a constant of a norm", why["model.rms_norm_eps"])
+    assert.matches(" model.hidden_size ", table.concat(file.understood.read, " "), 1, true)
+    assert.is_nil(file.understood.assumed["model.weights"])
+    assert.equal("qwen3-32b", named.understood.assumed.model)
+    assert.equal("q4_k_m", named.understood.assumed["model.weights"])
+    assert.same({}, named.understood.ignored)
+    assert.equal("left out", seeing.understood.assumed["model.towers.vision"])
+    assert.is_nil(named.understood.assumed["model.towers.vision"])
+    local step = one('{"ask": "rl", "with": {"model": "gpt2", "system": "h100-sxm", "gpus": 8, "prompt": 100, '
+      .. '"prompts": 8, "response": {"max": 200}}}').understood
+    assert.equal(0.8, step.assumed["response.cv"])
+    assert.same({}, step.ignored)
   end)
 
   it("answers a stream in its order, and questions of several lines", function()

@@ -2,7 +2,8 @@
 ---   { ask = "train", with = { its arguments }, fields = { names of figures, "memory.total" … } or nil, id = any }
 --- and an answer has the figures of Lua's answer at its top level, those of lists in `rows`, or those of them that
 --- `fields` names, and beside them
----   understood   { read = names of the arguments given, assumed = { name = value } of those with a default }
+---   understood   { read = names of the arguments given, assumed = { name = value } of those with a default, ignored =
+---                { { name, why } … } of what has no effect }; what a model's file says and leaves open as model.FIELD
 ---   warnings     sentences
 ---   version, schema, and the names of the model, the system and the software with their checksums (`sha256`)
 --- or error = { code, field, value, remedy, message }.
@@ -125,23 +126,52 @@ end
 
 local sums = setmetatable({}, { __mode = "k" }) -- object -> its checksum
 
--- A model, system or profile by its name, its file or its fields: its name and the checksum of what it holds.
+-- A model, system or profile by its name, its file or its fields.
+local function object_named(kind, value) return catalogue.shared(require("tperf.describe." .. kind))(value) end
+
+-- Its name and the checksum of what it holds.
 local function described(kind, value)
-  local object = catalogue.shared(require("tperf.describe." .. kind))(value)
+  local object = object_named(kind, value)
   sums[object] = sums[object] or core.file.sha256(questions.freeze(object))
   return object.name or kind, sums[object]
 end
 
--- What a question was answered with: its own defaults are assumptions, too.
-local function understood_of(name, with)
-  local read, assumed, question = check.names(with), {}, rows_of[name]
+local NO_EFFECT <const> = { threads = "the answer does not depend on it" }
+
+-- Adds what became of the fields of a model's file, and what its name made assume.
+local function add_fields(understood, given)
+  local account = package.loaded["tperf.describe.model.hf.account"] -- nil: no such file was read
+  if not account or type(given) ~= "string" and type(given) ~= "table" then return end
+  local model = object_named("model", given)
+  local path = type(given) == "string" and catalogue.find("models", given) or model.source
+  local record = path and account.of(path) or { read = {}, assumed = {}, ignored = {} }
+  local function named(name) return name == "MODEL" and "model" or "model." .. name end
+  for _, name in ipairs(record.read) do table.insert(understood.read, named(name)) end
+  for _, list in ipairs { record.assumed, account.assumed(model.name) } do
+    for _, one in ipairs(list) do understood.assumed[named(one.name)] = one.value == nil and one.why or one.value end
+  end
+  for _, one in ipairs(record.ignored) do
+    table.insert(understood.ignored, { name = named(one.name), why = one.why })
+  end
+end
+
+-- What a question was answered with: its own defaults are assumptions, too. answered: what its answer says of it.
+local function understood_of(name, with, answered)
+  local understood = { read = {}, assumed = answered and answered.assumed or {}, ignored = {} }
+  for _, given in ipairs(check.names(with)) do
+    local why = NO_EFFECT[given]
+    table.insert(why and understood.ignored or understood.read, why and { name = given, why = why } or given)
+  end
+  local assumed, question = understood.assumed, not answered and rows_of[name]
   for _, row in ipairs(question and question.rows() or {}) do
     local default = row.default
     if default == nil then default = (check.describe(row.check) or {}).default end
     local told = with[row.within or row.name] ~= nil or question.tries and row.many
     if not told and type(default) ~= "function" then assumed[row.name] = default end
   end
-  return { read = read, assumed = next(assumed) and assumed or json.EMPTY }
+  add_fields(understood, with.model)
+  if not next(assumed) then understood.assumed = json.EMPTY end
+  return understood
 end
 
 local function add_sources(answer, with)
@@ -227,7 +257,7 @@ local function run(question)
   local object = object_of(answer)
   object.seconds = nil -- for which this search ran: the same question has the same answer, each byte of it
   add_sources(object, with)
-  object.understood = object.understood or understood_of(question.ask, with)
+  object.understood = understood_of(question.ask, with, object.understood)
   object.warnings = object.warnings or {}
   return object
 end

@@ -52,9 +52,9 @@ function methods:flops_per_token(options)
 end
 
 -- Notes the towers around a text model of models/: an answer says what it leaves out.
-local function note_towers(towers)
+local function note_towers(of, towers)
   for _, one in ipairs(type(towers) == "table" and towers or {}) do
-    account.assume("towers." .. tostring(one.name), "left out",
+    account.assume(of, "towers." .. tostring(one.name), "left out",
       ("its %s parameters are in counts; times and memory are of the text model"):format(tostring(one.parameters)))
   end
 end
@@ -64,7 +64,7 @@ end
 local function described(content, origin)
   if not origin then return hf.describe(content, "config.json") end
   local m = hf.describe(content, origin.path, origin.positions)
-  if m.towers and not lists.has(roots.used(), origin.path) then note_towers(m.towers) end -- of models/
+  if m.towers and not lists.has(roots.used(), origin.path) then note_towers(m.name, m.towers) end -- of models/
   return m, { path = origin.path, positions = { [""] = origin.positions[""] } }
 end
 
@@ -73,12 +73,12 @@ end
 local function of_config(content, origin)
   local path = origin and origin.path or "config.json"
   local m = hf.describe(content.config, path)
-  for _, one in ipairs(account.of(path).ignored) do
-    if one.tower then account.assume(one.name, "left out", one.why) end
-  end
   local longest = not m.unbounded and m.seq or nil
   for field, value in next, content do
     if field ~= "config" then m[field] = value end
+  end
+  for _, one in ipairs(account.of(path).ignored) do
+    if one.tower then account.assume(m.name, one.name, "left out", one.why) end
   end
   m.context, m.stored = m.context or longest, m.stored or nil
   return m, origin and { path = path, positions = { [""] = origin.positions[""] } }
@@ -87,7 +87,7 @@ end
 local function import(content, origin)
   if hf.recognise(content) then return described(content, origin) end
   if type(content.config) == "table" then return of_config(content, origin) end
-  if origin and content.towers then note_towers(content.towers) end
+  if origin and content.towers then note_towers(content.name, content.towers) end
   return content, origin
 end
 

@@ -9,6 +9,7 @@ local FORCED <const> = "not in the prediction: --ignore"
 local forced = {} -- names of --ignore: as fields -> as given
 local tensors = {} -- path -> a function that counts a checkpoint's tensors
 local records = {} -- path -> { read, assumed, ignored }
+local subjects = setmetatable({}, { __mode = "k" }) -- of account.assume -> its model's name
 local named, generation = {}, 0 -- what names of models made assume since account.ignore; how often that changed either
 
 local function text_of(names) return table.concat(check.names(names), " ") end
@@ -95,8 +96,22 @@ function account.tensors(m)
   if count then return count(m) end
 end
 
---- Notes what the name of a model made assume.
-function account.assume(name, value, why) named[#named + 1] = { name = name, value = value, why = why } end
+--- Notes what a model that is called `of` made assume.
+function account.assume(of, name, value, why)
+  local one = { name = name, value = value, why = why }
+  named[#named + 1], subjects[one] = one, of
+end
+
+--- What models of this name made assume, each once.
+---@param of string
+---@return table[]
+function account.assumed(of)
+  local list, seen = {}, {}
+  for _, one in ipairs(named) do
+    if subjects[one] == of and not seen[one.name] then list[#list + 1], seen[one.name] = one, true end
+  end
+  return list
+end
 
 --- What names of models made assume since the last account.ignore.
 ---@return table[]

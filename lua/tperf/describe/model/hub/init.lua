@@ -100,13 +100,13 @@ function hub.find(name)
   else
     for field, value in next, content do copy[field] = value end
   end
-  account.assume("MODEL", base, ("%s has its sizes"):format(base))
+  copy.name = roots.last(name):match "^[^:]*"
+  account.assume(copy.name, "MODEL", base, ("%s has its sizes"):format(base))
   if method and not agrees(content, method) then
     copy.stored = stored_of(content, method, name)
     if content.config and not copy.stored then copy.stored = false end -- in place of what config.json says
-    account.assume("weights", names.mix(name) or method, ("the name %s"):format(roots.last(name)))
+    account.assume(copy.name, "weights", names.mix(name) or method, ("the name %s"):format(roots.last(name)))
   end
-  copy.name = roots.last(name):match "^[^:]*"
   return copy, origin
 end
 
