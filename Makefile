@@ -183,6 +183,7 @@ docs: all ## write docs/api.md, meta/tperf.lua, the outputs of examples and docs
 	$(Q)$(B)/tperf run --trust tools/write_docs.lua
 	$(Q)$(B)/tperf run --trust tools/write_python.lua
 	$(Q)$(B)/tperf run --trust tools/draw_architecture.lua
+	$(Q)! command -v python3 > /dev/null || PYTHONPATH=python TPERF=$(B)/tperf python3 tools/notebook.py --write docs/notebook.ipynb
 
 bench: deps ## candidates and collectives per second, and the time of the main script
 	@$(MAKE) all

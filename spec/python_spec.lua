@@ -64,6 +64,42 @@ int main(int n, char **argument) {
 ]] })
   end)
 
+  it("ends a question that another thread cancels, and answers the next", function()
+    run([[cc -I "$TREE/include" cancel.c "$LIBRARY" -lpthread -Wl,-rpath,"${LIBRARY%/*}" -o cancel &&
+      ./cancel "$TREE"]], {
+      ["cancel.c"] = [[
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+#include <tperf/ask.h>
+static void *cancel(void *handle) {
+    long done, total;
+    nanosleep(&(struct timespec){0, 100000000}, NULL);
+    tperf_progress(handle, &done, &total);
+    tperf_cancel(handle);
+    return NULL;
+}
+int main(int n, char **argument) {
+    tperf_handle *tperf = tperf_open(argument[n - 1], NULL);
+    pthread_t thread;
+    char *line;
+    tperf_cancel(tperf); // no question is under way
+    if (tperf_ask(tperf, "{\"ask\": \"schema\", \"with\": {\"question\": \"train\"}}", &line) != TPERF_OK) return 1;
+    tperf_free(line);
+    pthread_create(&thread, NULL, cancel, tperf);
+    if (tperf_ask(tperf, "{\"ask\": \"serve\", \"with\": {\"model\": \"gpt2\", \"system\": \"h100-sxm\", "
+                         "\"count\": 1048576, "
+                         "\"load\": {\"rate\": 2}, \"prompt\": 1000, \"output\": 400}}", &line) != TPERF_INTERRUPTED)
+        return 2;
+    pthread_join(thread, NULL);
+    if (line || tperf_ask(tperf, "{\"ask\": 3}", &line) != TPERF_OK || !strstr(line, "error")) return 3;
+    tperf_free(line);
+    tperf_close(tperf);
+    return 0;
+}
+]] })
+  end)
+
   python("and the program serve the package's tests", function()
     local test = [[PYTHONPATH="$TREE/python" TPERF_PROGRAM="$PROGRAM" %s PYTHONDONTWRITEBYTECODE=1 \
       python3 -m unittest discover -q -s "$TREE/python/tests"]]
@@ -82,6 +118,11 @@ int main(int n, char **argument) {
     question.tp = nil
     lines[5] = "3 " .. tperf.search(question)[1].tp
     assert.equal(table.concat(lines, "\n") .. "\n", result.out)
+  end)
+
+  python("answers the notebook as it stands", function()
+    run([[PYTHONPATH="$TREE/python" TPERF_LIBRARY="$LIBRARY" PYTHONDONTWRITEBYTECODE=1 \
+      python3 "$TREE/tools/notebook.py" "$TREE/docs/notebook.ipynb"]])
   end)
 
   local pandas = program.shell("python3 -c 'import pandas, matplotlib'").code == 0 and it or pending

@@ -1,11 +1,16 @@
 """The package, over libtperf.so or over the program, as TPERF_LIBRARY and TPERF say."""
 
+import contextlib
 import inspect
+import io
 import json
 import os
+import signal
 import subprocess
 import threading
+import time
 import unittest
+from unittest import mock
 
 import tperf
 from tperf import engine
@@ -54,6 +59,58 @@ class Questions(unittest.TestCase):
         answers = list(tperf.ask_many(questions))
         self.assertEqual([answer["id"] for answer in answers], [0, 1, 2])
         self.assertEqual(["error" in answer for answer in answers], [False, True, False])
+
+    def interrupted(self, ask):
+        """Seconds from an interrupt until `ask` ends."""
+        sent = []
+
+        def interrupt():
+            sent.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+
+        timer = threading.Timer(0.2, interrupt)
+        timer.start()
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                ask()
+        finally:
+            timer.cancel()
+        return time.monotonic() - sent[0]
+
+    def test_is_interrupted_at_once_and_goes_on(self):
+        wanted = tperf.train(**LAYOUT, fields=["time"])["time"]
+        load = {"load": {"rate": 2}, "prompt": 1000, "output": 400, "count": 1 << 20}
+        self.assertLess(self.interrupted(lambda: tperf.serve(model="gpt2", system="h100-sxm", **load)), 5)
+        ways = [{"ask": "train", "fields": ["time"], "with": {**LAYOUT, "tp": tp}} for tp in (1, 2)] * (1 << 20)
+        self.assertLess(self.interrupted(lambda: list(tperf.ask_many(ways))), 5)
+        self.assertEqual(tperf.train(**LAYOUT, fields=["time"])["time"], wanted)
+
+    def test_answers_in_a_process_that_was_forked(self):
+        wanted = tperf.train(**LAYOUT, fields=["time"])["time"]
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if tperf.train(**LAYOUT, fields=["time"])["time"] == wanted else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_shows_how_far_it_is_and_removes_the_line(self):
+        shown = io.StringIO()
+        with contextlib.redirect_stderr(shown), mock.patch("tperf.waiting._WAIT", 0):
+            tperf.progress(True)
+            list(tperf.ask_many([{"ask": "train", "fields": ["time"], "with": LAYOUT}] * 4))
+            tperf.progress(None)
+        self.assertRegex(shown.getvalue(), r"^\rtperf: questions ")
+        self.assertRegex(shown.getvalue(), r"\r +\r$")
+        with contextlib.redirect_stderr(io.StringIO()) as silent:
+            list(tperf.ask_many([{"ask": "train", "fields": ["time"], "with": LAYOUT}]))
+        self.assertEqual(silent.getvalue(), "")
+
+    def test_draws_rows(self):
+        rows = [{"gpus": 8, "time": 2.0}, {"gpus": 16, "time": 1.0}]
+        picture = tperf.plot(rows, x="gpus", y="time")
+        self.assertTrue(picture._repr_html_().startswith("<svg "))
+        with self.assertRaises(tperf.Error) as raised:
+            tperf.plot(rows, x="gpus", y="tiem")
+        self.assertEqual((raised.exception.field, raised.exception.remedy), ("y", "use 'time'"))
 
     def test_is_for_threads(self):
         wanted = tperf.train(**LAYOUT, fields=["time"])["time"]

@@ -12,9 +12,10 @@ is much faster. Answers are dicts. Errors are raised as `tperf.Error`, with `cod
 docs/ask.md describes questions and answers.
 """
 
-from tperf.answer import Answer, Error
-from tperf.engine import ask, ask_many, ask_text, version
+from tperf.answer import Answer, Error, Picture
+from tperf.engine import ask, ask_many, ask_text, plot, version
 from tperf.questions import *  # noqa: F401,F403: one function for each question
 from tperf.questions import __all__ as _questions
+from tperf.waiting import progress
 
-__all__ = ["Answer", "Error", "ask", "ask_many", "ask_text", "version", *_questions]
+__all__ = ["Answer", "Error", "Picture", "ask", "ask_many", "ask_text", "plot", "progress", "version", *_questions]

@@ -2,9 +2,18 @@
 #include "bind/interrupt.h"
 
 static atomic_int interrupted;
+static _Thread_local atomic_int *own_flag;
+
+static atomic_int *flag(void) {
+    return own_flag ? own_flag : &interrupted;
+}
+
+void tperf_interrupt_use(atomic_int *own) {
+    own_flag = own;
+}
 
 const atomic_int *tperf_interrupt_flag(void) {
-    return &interrupted;
+    return flag();
 }
 
 void tperf_interrupt_raise(void) {
@@ -12,5 +21,5 @@ void tperf_interrupt_raise(void) {
 }
 
 bool tperf_interrupt_take(void) {
-    return atomic_exchange(&interrupted, 0) != 0;
+    return atomic_exchange(flag(), 0) != 0;
 }

@@ -1,4 +1,5 @@
 --- A progress line on standard error, with the time left. It shows only on a terminal, and only after half a second.
+--- `progress.report`, of the library for other programs, is told instead.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local wording = require "tperf.base.wording"
@@ -19,6 +20,7 @@ local WAIT <const>, REDRAW <const> = 0.5, 0.1 -- seconds
 ---@param label string
 ---@return fun(done?: number, total?: number)
 function progress.start(label)
+  if progress.report then return progress.report end
   if not core.is_terminal(2) then return function() end end
   local start, shown = core.clock(), false
   local due = start + WAIT

@@ -12,6 +12,7 @@ local check = require "tperf.base.check"
 local core = require "tperf.core"
 local json = require "tperf.output.json"
 local frozen = require "tperf.base.object.frozen"
+local progress = require "tperf.base.progress"
 local questions = require "tperf.question.ranks.questions"
 local refusal = require "tperf.base.refusal"
 local rows_of = require "tperf.question.rows"
@@ -27,6 +28,7 @@ local ASKS <const> = {
   fewest = { "tperf.question.fewest", "run" },
   infer = { "tperf.question.infer", "run" },
   load_curve = { "tperf.question.serve.curve", "run" },
+  plot = { "tperf.door.plot", "run" },
   rl = { "tperf.question.rl", "run" },
   saturation = { "tperf.question.serve.saturation", "run" },
   schema = { "tperf.door.schema", "run" },
@@ -90,6 +92,14 @@ local function named_in(text, given, path)
   end
 end
 
+-- The argument that has a text as its value, or as the key of a column.
+local function holder_of(with, text)
+  for _, name in ipairs(check.names(with)) do
+    local value = with[name]
+    if value == text or type(value) == "table" and value.key == text then return name end
+  end
+end
+
 local SCHEMA_LISTS <const> = "`tperf schema %s` lists the arguments, with their units and bounds"
 
 -- The argument that a message is about: the first that it quotes, or the first that was given and that it names.
@@ -98,7 +108,8 @@ local function field_of(message, code, with)
   local said = message:gsub(" %(did you mean.*", "")
   if code == "unknown_field" then return said:match "unknown field '(.-)'[;:]" or said:match "unknown field '(.*)'" end
   local quoted = said:match "'([%w_.%[%]]+)'"
-  if quoted then return quoted end
+  local holder = quoted and value_at(with, quoted) == nil and holder_of(with, quoted)
+  if quoted then return holder or quoted end
   return named_in(said, with, "")
 end
 
@@ -244,9 +255,17 @@ local function function_of(name)
   return prepared[name]
 end
 
+-- A search tells how far it is if it is asked to.
+local function watched(name, with)
+  if name ~= "search" or not progress.report or with.progress ~= nil then return with end
+  local copy = { progress = progress.report }
+  for key, value in pairs(with) do copy[key] = value end
+  return copy
+end
+
 local function run(question)
   local with = checked(question)
-  local answer, reason = refusal.attempt(function_of(question.ask), with)
+  local answer, reason = refusal.attempt(function_of(question.ask), watched(question.ask, with))
   if answer == nil then return { error = error_of(reason, true, with, question.ask) } end
   if type(answer) ~= "table" then answer = { time = answer } end -- of tperf.collective, in seconds
   if question.fields then

@@ -2,6 +2,7 @@
 local ask = require "tperf.door.ask"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
+local progress = require "tperf.base.progress"
 local roots = require "tperf.base.roots"
 
 local lines = {}
@@ -13,8 +14,10 @@ end
 
 --- Opens the library for a host program.
 ---@param data string?  the folder of models, systems, software and kernels
+---@param report? fun(done: number?, total: number?)  told how far a question is; without numbers, its end
 ---@return fun(text: string): string
-function lines.open(data)
+function lines.open(data, report)
+  progress.report = report
   if data and not core.resource.entries(data .. "/systems") then
     check.fail("%s has no folder systems", check.show(data))
   end
