@@ -277,6 +277,20 @@ describe("report.json", function()
     assert.equal('[1,null,null]', json.encode({ 1, 0 / 0, -1 / 0 }, { indent = 0, nonfinite = "null" }))
   end)
 
+  it("writes JSON on one line as with lines", function()
+    local compact = require "tperf.output.compact"
+    for _, value in ipairs { { a = { 1, 2, {}, { x = {} } }, b = { -1 / 0, 0 / 0 }, c = true,
+      d = { [1] = 1, [3] = "x" } },
+      { 5e-324, 0.1 + 0.2, 1 / 3, 1e300, -0.0, 1 << 62, 2 ^ 53, 1e15 + 0.3 }, json.EMPTY, "q\"\\\n\u{202E}\xFF", {}, 3,
+      { [2] = "b", x = { y = { z = false } } } } do
+      assert.equal(json.encode(value, { indent = 0, nonfinite = "null" }), compact(value))
+    end
+    local cycle = {}
+    cycle.a = { cycle }
+    assert.error_matches(function() compact(cycle) end, "leads back to", 1, true)
+    assert.error_matches(function() compact { f = print } end, "'f' is a function", 1, true)
+  end)
+
   it("refuses cycles, functions, odd keys and nesting that is too deep", function()
     local cycle = { a = { b = {} } }
     cycle.a.b.c = cycle.a

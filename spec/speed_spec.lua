@@ -105,6 +105,13 @@ describe("the Lua of a question", function()
     costs((#rows - 1) * 11250, function() tperf.validate { file = path } end, 1)
   end)
 
+  it("is short in writing an answer with each figure of each op", function()
+    local door = require "tperf.door.ask"
+    local answer = door.answer { ask = "train", with = { model = "llama-3.1-70b", system = "h100-sxm", gpus = 64,
+      tp = 2, global_batch = 128 } }
+    costs(#door.line(answer) * 5, function() door.line(answer) end)
+  end)
+
   it("integrates an expected largest draw once", function()
     local draws = 2 ^ 20 // 1 | 0
     assert.truthy(instructions(function() normal.expected_largest(draws) end) <= 100)

@@ -10,7 +10,7 @@ local PROGRESS <const> = { ["\r"] = true, ["\27[K"] = true, ["\r\27[K"] = true }
 
 -- A text with its own colours, if they are on.
 local function shown(text)
-  if not text:find "[%c\127-\255]" or not core.hidden(text) then return text end
+  if not core.hidden(text, 1, true) then return text end
   if PROGRESS[text] and core.is_terminal(2) then return text end
   if not terminal.color() then return wording.lines(text) end
   local parts, at = {}, 1

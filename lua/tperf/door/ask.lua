@@ -9,6 +9,7 @@
 --- or error = { code, field, value, remedy, message }.
 local catalogue = require "tperf.base.catalogue"
 local check = require "tperf.base.check"
+local compact = require "tperf.output.compact"
 local core = require "tperf.core"
 local json = require "tperf.output.json"
 local frozen = require "tperf.base.object.frozen"
@@ -284,7 +285,7 @@ end
 --- An answer as one line of JSON.
 ---@param answer table
 ---@return string
-function ask.line(answer) return json.encode(answer, { indent = 0, nonfinite = "null" }) end
+function ask.line(answer) return compact(answer) end
 
 --- The question in a text of JSON; nil and an answer that says what is wrong with it.
 ---@param text string

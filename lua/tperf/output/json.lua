@@ -11,7 +11,7 @@ local json = {}
 --- An object without fields: a table without any is written as an empty list.
 json.EMPTY = setmetatable({}, { __newindex = function() error("json.EMPTY has no fields", 2) end })
 
-local DEPTH = 100 -- levels; anything deeper is a mistake, and other programs could not read it
+json.DEPTH = 100 -- levels; anything deeper is a mistake, and other programs could not read it
 
 local escapes = { ['"'] = '\\"', ["\\"] = "\\\\",
   ["\b"] = "\\b", ["\f"] = "\\f", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
@@ -57,8 +57,8 @@ local function sorted_keys(value, path, what)
   return keys
 end
 
--- A table is a list when its keys are 1..n; an empty table is an empty list.
-local function list_length(value)
+--- The length of a table whose keys are 1..n, which is a list (an empty table is an empty list); nil of others.
+function json.list_length(value)
   local count = 0
   for _ in next, value do count = count + 1 end
   for i = 1, count do
@@ -105,9 +105,10 @@ function writer:table(value, path, depth)
     check.fail("%s: '%s' leads back to %s, which JSON cannot carry", self.what, path,
       self.open[value] == "" and "the value itself" or "'" .. self.open[value] .. "'")
   end
-  if depth >= DEPTH then check.fail("%s: '%s…' is nested over %d levels deep", self.what, path:sub(1, 60), DEPTH) end
+  if depth >= json.DEPTH then check.fail("%s: '%s…' is nested over %d levels deep", self.what, path:sub(1, 60),
+      json.DEPTH) end
   self.open[value] = path
-  local count, flat = list_length(value), is_flat(value)
+  local count, flat = json.list_length(value), is_flat(value)
   if count then
     self:items("[", "]", count, flat, depth, function(i)
       self:value(rawget(value, i), step(path, i), depth + 1)

@@ -9,14 +9,15 @@ function number.text(value)
   if math.type(value) == "integer" then return string.format("%d", value) end
   if value ~= value then return "nan" end
   if value == math.huge or value == -math.huge then return value > 0 and "inf" or "-inf" end
-  local first = 15
+  local format = string.format
   -- Subnormal numbers have fewer than 15 significant digits: 5e-324.
-  if value ~= 0 and math.abs(value) < 0x1p-1022 then first = 1 end
-  for digits = first, 16 do
-    local text = string.format("%." .. digits .. "g", value)
+  for digits = value ~= 0 and math.abs(value) < 0x1p-1022 and 1 or 15, 14 do
+    local text = format("%." .. digits .. "g", value)
     if tonumber(text) == value then return text end
   end
-  return string.format("%.17g", value)
+  local text = format("%.15g", value)
+  if tonumber(text) ~= value then text = format("%.16g", value) end
+  return tonumber(text) == value and text or format("%.17g", value)
 end
 
 return number

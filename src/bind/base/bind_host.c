@@ -20,14 +20,21 @@ static int clock_seconds(lua_State *L) {
     return 1;
 }
 
-// hidden(text, from = 1) -> the first and the last byte of the next character, line ends and tabs too, that cannot be
-// shown as it is (base/visible.h), and its code, nil for a byte that is not UTF-8; nothing without one.
+// hidden(text, from = 1, lines) -> the first and the last byte of the next character that cannot be shown as it is
+// (base/visible.h), line ends and tabs too unless `lines`, and its code, nil for a byte that is not UTF-8; nothing
+// without one.
 static int hidden(lua_State *L) {
     size_t size;
     const char *text = luaL_checklstring(L, 1, &size);
     lua_Integer from = luaL_optinteger(L, 2, 1);
+    bool lines = lua_toboolean(L, 3);
     luaL_argcheck(L, from >= 1, 2, "a position is needed");
     for (size_t i = (size_t)from - 1; i < size;) {
+        if ((text[i] >= 0x20 && text[i] < 0x7F) ||
+            (lines && (text[i] == '\n' || text[i] == '\t'))) {
+            i++;
+            continue;
+        }
         tperf_character c = tperf_character_at(text + i, size - i);
         if (!tperf_character_visible(c)) {
             lua_pushinteger(L, (lua_Integer)i + 1);
