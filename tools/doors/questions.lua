@@ -19,6 +19,8 @@ local LLAMA <const> = { model = "llama-3.1-8b", system = "h100-sxm" }
 local TRAIN <const> = joined(GPT2, { gpus = 8, global_batch = 64 })
 local LOAD <const> = joined(GPT2, { prompt = 100, output = 20, count = 100 })
 
+local ROWS <const> = { { gpus = 8, time = 2 / 3 }, { gpus = 16, time = 0.4 }, { gpus = 32, time = 0.25 } }
+
 local BASE <const> = {
   train = TRAIN, search = joined(TRAIN, { top = 2 }), infer = joined(LLAMA, { prompt = 1000, generate = 50 }),
   serve = joined(LOAD, { load = { rate = 5 } }),
@@ -32,6 +34,8 @@ local OTHERS <const> = {
   { "collective", { kind = "nothing", system = "h100-sxm", bytes = 4096, gpus = 8 } },
   { "collective", { kind = "all_reduce", system = "h100-sxm", gpus = 8 } },
   { "fewest", joined(LLAMA, { global_batch = 64 }) }, { "fewest", { model = "gpt2", global_batch = 64 } },
+  { "plot", { rows = ROWS, x = "gpus", y = "time", logx = 2 } }, { "plot", { rows = ROWS, x = "gpus", y = "tiem" } },
+  { "plot", { rows = ROWS, x = "gpus", y = "time", kind = "bars" } }, { "plot", { kind = "pie" } },
   { "schema", { question = "train" } }, { "schema", { question = "trian" } },
   { "search_inference", joined(LLAMA, { gpus = 4, prompt = 500, generate = 50 }), fields = { "tpot", "tp" } },
   { "search_inference", joined(GPT2, { gpus = 2, prompt = 500, generate = 50, tp = 3 }) },

@@ -34,7 +34,8 @@ Name a model and a system (resources `models`, `systems`) and the numbers that t
 seconds, memory in bytes, rates per second. `fields` chooses figures (`time`, `memory.total`, `tpot`): without it an
 answer has every op, and is long.
 
-* `understood.assumed` has the defaults that an answer rests on: repeat those that matter to the reader.
+* `understood.assumed` has the defaults that an answer rests on: repeat those that matter to the reader;
+  `understood.ignored` has what has no effect, and why.
 * `intervals.FIGURE` = { low, high } holds nine tenths of comparable runs: quote it beside a predicted time.
 * `warnings` are part of the answer. `error` has `field`, `remedy` and `message`: change that argument and ask again.
 * A layout that does not fit has `feasible` = false or an error with code `infeasible`, which names what is too much.
