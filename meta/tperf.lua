@@ -2398,6 +2398,15 @@ function tperf_system:calibration() end
 ---@field configuration? tperf.configuration from tperf.train, or from tperf.schedule with a model
 local tperf_timeline = {}
 
+---What the timeline shows: the schedule; of a model in one stage, how its replicas share the work.
+---@return string
+function tperf_timeline:title() end
+
+---"4 devices", "1 stage": how many of these it has.
+---@param what "device"|"stage"|"micro-batch"
+---@return string
+function tperf_timeline:count(what) end
+
 ---Formats a time or an amount of memory, with its unit if known.
 ---@param value number
 ---@param what "time"|"memory"

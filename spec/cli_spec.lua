@@ -21,8 +21,8 @@ end
 -- The names of all commands, from the overview a user sees.
 local function command_names()
   local names = {}
-  local overview = shell("tperf").out:match "commands:\n(.-)\n\n"
-  for name in overview:gmatch "  ([%w_]+) +[^\n]+" do names[#names + 1] = name end
+  for name in shell("tperf").out:gmatch "\n  ([%w_]+) +[^\n]+" do names[#names + 1] = name end
+  table.sort(names)
   assert.truthy(#names >= 9)
   return names
 end
@@ -53,12 +53,11 @@ describe("tperf", function()
 
   it("prints a help for every command, with all its options", function()
     for i, name in ipairs(command_names()) do
-      local result = shell("tperf help " .. name)
+      local result = shell(("tperf help %s all"):format(name))
       assert.equal(0, result.code)
       assert.equal("usage: tperf " .. name .. " [OPTIONS]", result.out:match "^usage: tperf [%w_]+ %[OPTIONS%]")
-      if i % sampled(4, 1) == 0 then assert.equal(result.out, shell(("tperf %s --help"):format(name)).out) end
+      if i % sampled(4, 1) == 0 then assert.equal(result.out, shell(("tperf %s --help all"):format(name)).out) end
       assert.truthy(result.out:find("--verbose", 1, true))
-      for line in result.out:gmatch "[^\n]+" do assert.truthy(#line <= 110, "too wide: " .. line) end
     end
   end)
 end)
@@ -152,7 +151,6 @@ describe("wrong usage", function()
     ["tperf run"] = "SCRIPT is missing",
     ["tperf run -t --out o x.lua"] = "--out is the sandbox's folder",
     ["tperf version now"] = "version takes no arguments",
-    ["tperf help run list"] = "help takes one command",
     ["tperf repl x"] = "repl takes no arguments",
     ["tperf list"] = "say what to list: models, systems",
     ["tperf list model"] = "unknown subject 'model' (did you mean 'models'?)",
@@ -389,15 +387,15 @@ describe("tperf search, train and collective", function()
 
   it("print text, with notes on standard error", function()
     local result = shell("tperf search " .. QUESTION .. " -g 64 -k 2 --strategy tensor,context")
-    assert.equal(10, select(2, result.out:gsub("\n", "")))
+    assert.equal(12, select(2, result.out:gsub("\n", "")))
     assert.truthy(result.out:find "\nthe first m?a?y? ?n?o?t? ?fits?: 90 %% of such runs hold [%d.]+ %a+ to ")
     assert.truthy(result.out:find "\nplaced in the stack's order of ranks: tp%-")
     assert.truthy(result.out:find "\n%(%-%-wide also shows tokens/s/GPU, ")
-    assert.truthy(result.out:find "\nsoftware typical: half of the runs that its fit did not see came within [%d.]+ %%")
+    assert.truthy(result.out:find "\nsoftware typical: median error [%d.]+ %% on runs that its fit did")
     assert.truthy(result.out:find "\nwithout waste %(%-%-software none%) the first takes [%d.]+ %a+\n$")
     assert.truthy(result.err:find "^%d+ candidates, %d+ feasible\n")
     local wide = shell("tperf search " .. QUESTION .. " -g 64 -k 1 --software none --wide").out
-    assert.equal(7, select(2, wide:gsub("\n", "")))
+    assert.equal(9, select(2, wide:gsub("\n", "")))
     assert.truthy(wide:find "\nmfu counts as the stack's log does, [%d.]+ TFLOP/s per GPU: .*PaLM counts.*[%d.]+ %%\n$")
     local out = shell("tperf train " .. QUESTION .. " --tp 4 --pp 2 -g 64").out
     for _, text in ipairs { "time of an iteration", "pipeline bubble", "which has 80.00 GB", "optimizer state",
@@ -562,7 +560,8 @@ describe("the manual page", function()
     end
     for _, name in ipairs(names) do
       local in_help, in_page = {}, {}
-      for option in shell("tperf help " .. name).out:match("\n%l[%l -]+:\n(.*)"):gmatch "\n? [^\n]-%-%-([%w-]+)" do
+      local help = shell(("tperf help %s all"):format(name)).out:gsub("\n  %-%w, ", "\n      ")
+      for option in help:gmatch "\n      %-%-([%w-]+)" do
         if not common[option] then in_help[#in_help + 1] = option end
       end
       for line in sections[name]:gmatch "\n%.TP\n\\fB([^\n]*)" do

@@ -54,7 +54,7 @@ describe("tperf completion bash", function()
     assert.is_true(#commands > 15)
     for i = 1, #commands, cases(3, 1) do
       local command, expected = commands[i], {}
-      for line in program.ask("tperf help " .. command).out:gmatch "\n  [^\n]*" do
+      for line in program.ask(("tperf help %s all"):format(command)).out:gmatch "\n  [^\n]*" do
         expected[#expected + 1] = line:match "^\n  %-?%w?,?%s*(%-%-[%w_-]+)"
       end
       assert.is_true(#expected >= 2, command)

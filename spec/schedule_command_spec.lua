@@ -45,7 +45,7 @@ describe("tperf schedule", function()
   end)
 
   it("takes its help's example", function()
-    local example = program.ask("tperf help schedule").out:match "\n( *{ schedules:[^\n]*)"
+    local example = program.ask("tperf help schedule").out:match "\n( *{ schedules:[^\n]*\n[^\n]*)"
     program.write(folder .. "/s.yaml", assert(example))
     for _, row in ipairs(rows_of("-c s.yaml", folder)) do assert.truthy(tonumber(row.makespan), row.reason) end
   end)

@@ -94,6 +94,7 @@ void tperf_bind_csv(lua_State *L);
 void tperf_bind_units(lua_State *L);
 void tperf_bind_yaml(lua_State *L);
 void tperf_bind_is_terminal(lua_State *L);
+void tperf_bind_terminal_columns(lua_State *L);
 void tperf_bind_clock(lua_State *L);
 void tperf_bind_hidden(lua_State *L);
 void tperf_bind_schedule(lua_State *L);

@@ -159,6 +159,7 @@ static const struct {
     {"modules", push_modules},
     {"files", push_files},
     {"is_terminal", tperf_bind_is_terminal},
+    {"terminal_columns", tperf_bind_terminal_columns},
     {"clock", tperf_bind_clock},
     {"hidden", tperf_bind_hidden},
     {"schedule", tperf_bind_schedule},

@@ -277,10 +277,9 @@ end
 --- The generated files: path -> content.
 ---@return table<string, string>
 function reference.pages()
-  local entries = reference.entries()
-  return {
-    ["docs/api.md"] = require "apidoc.markdown"(entries), ["meta/tperf.lua"] = require "apidoc.meta"(entries),
-  }
+  local entries, pages = reference.entries(), require "apidoc.guide".pages()
+  pages["docs/api.md"], pages["meta/tperf.lua"] = require "apidoc.markdown"(entries), require "apidoc.meta"(entries)
+  return pages
 end
 
 return reference

@@ -1,5 +1,5 @@
 --- The subcommands: each file below lua/tperf/cli/command/ is one, under its name. To add one, add a file that returns
---   { summary = "…", arguments = "MODEL …" or nil, details = "…" or nil, options = { … } (see input/options.lua),
+--   { summary = "…", arguments = "MODEL …" or nil, example, quick, details, options (see input/options.lua),
 --     from = the completion source of each argument, like an option's `from`; the last also applies to further ones,
 --     run = function(values, arguments, host) … end }
 -- run prints to standard output and returns nothing, an exit status, or, on wrong usage, false and a message.
@@ -33,22 +33,33 @@ function commands.find(name)
   return module and require(module)
 end
 
+-- The folders that commands are in, as headings.
+local GROUPS <const> = { { "question", "questions" }, { "data", "models, machines and measurements" },
+  { "program", "scripts and the program itself" } }
+
 --- The text that `tperf` and `tperf help` print.
 ---@return string
 function commands.overview()
-  local lines = {}
-  for i, name in ipairs(commands.names()) do
-    lines[i] = ("  %-12s %s"):format(name, commands.find(name).summary)
+  local lines, definitions = {}, require "tperf.input.help".definitions
+  for _, group in ipairs(GROUPS) do
+    local list = {}
+    for _, name in ipairs(commands.names()) do
+      if all()[name]:find(group[1], #PREFIX + 1, true) == #PREFIX + 1 then
+        list[#list + 1] = { ("%-10s"):format(name), commands.find(name).summary }
+      end
+    end
+    lines[#lines + 1] = "\n" .. group[2] .. ":"
+    local defined = definitions(list, "  ")
+    table.move(defined, 1, #defined, #lines + 1, lines)
   end
   return ([[
 usage: tperf COMMAND [OPTIONS] [ARGUMENTS]
 
 Predicts how large transformer models train and serve on GPU clusters.
-
-commands:
 %s
 
-`tperf help COMMAND` tells more.
+`tperf help COMMAND` tells more of one, `tperf help mfu` explains a term, and
+`tperf help does it fit` finds the command for a question.
 ]]):format(table.concat(lines, "\n"))
 end
 

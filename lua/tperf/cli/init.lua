@@ -32,7 +32,7 @@ local function wrong(name, message)
   return 2
 end
 
-local LISTS <const> = { list = true } -- answers about no model, though it reads all
+local LISTS <const> = { list = true, fits = true } -- answers about no model in particular, though they read all
 local RUNS_SCRIPTS = { run = true, verify = true, repl = true } -- their errors name the script's own fields
 local HAS_DATABASE = { sweep = true }
 
@@ -68,7 +68,7 @@ return function(host, arguments)
   local values, rest = options.parse(command, arguments, 2)
   if not values then return wrong(name, rest) end
   if values.help then
-    io.stdout:write(options.help(name, command))
+    io.stdout:write(require "tperf.input.help".text(name, command, rest[1] == "all"))
     return 0
   end
   if values.json and values.csv then return wrong(name, "--json and --csv exclude each other") end

@@ -9,17 +9,21 @@ local function escape(text)
   return (text:gsub("^%.", "\\&."):gsub("\n%.", "\n\\&."))
 end
 
--- Formats details: text is filled, commands keep their lines.
+local function add(lines, ...)
+  for _, line in ipairs { ... } do lines[#lines + 1] = line end
+end
+
+-- Formats details: text is filled, lines that start with two blanks stay.
 local function detail_lines(lines, details)
+  local kept = false
   for line in details:gsub("%s+$", ""):gmatch "[^\n]+" do
-    local before, command = line:match "^(.*)(%f[%w]tperf %l[%w_-]* .*)$"
-    if before and (before:match "^%s*$" or before:match "For example: $") then
-      if before:find "%S" then lines[#lines + 1] = escape((before:gsub("%s+$", ""))) end
-      table.move({ ".RS", ".nf", escape(command), ".fi", ".RE" }, 1, 5, #lines + 1, lines)
-    else
-      lines[#lines + 1] = escape(line)
-    end
+    local keep = line:find "^  " ~= nil
+    if keep and not kept then add(lines, ".RS", ".nf") end
+    if kept and not keep then add(lines, ".fi", ".RE") end
+    add(lines, escape(keep and line:sub(3) or line))
+    kept = keep
   end
+  if kept then add(lines, ".fi", ".RE") end
 end
 
 local function option_lines(lines, list)
@@ -110,6 +114,7 @@ return function()
     local command = commands.find(name)
     lines[#lines + 1] = (".SS tperf %s%s"):format(name, command.arguments and " " .. escape(command.arguments) or "")
     lines[#lines + 1] = escape(command.summary:sub(1, 1):upper() .. command.summary:sub(2) .. ".")
+    if command.example then detail_lines(lines, "For example:\n  " .. command.example:gsub("\n", "\n  ")) end
     if command.details then detail_lines(lines, command.details) end
     option_lines(lines, command.options or {})
   end

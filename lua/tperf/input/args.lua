@@ -132,7 +132,7 @@ function args.read(given)
     os.exit(2)
   end
   if values.help then
-    io.stdout:write(options.help(name, command))
+    io.stdout:write(require "tperf.input.help".text(name, command, true))
     os.exit(0)
   end
   for _, option in ipairs(command.options) do

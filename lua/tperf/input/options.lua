@@ -10,7 +10,9 @@
 --           option that takes a FILE or a DIR needs none
 --   writes  the option names something to be written, see cli/outputs.lua
 --   group   the heading that the help lists it under ("options"); options of a group stand together
--- A command's `common` options replace those that every command takes.
+-- A command's `common` options replace those that every command takes. Its help (tperf.input.help) prints its
+-- `summary`, its `example`, command lines, and its `details`, of which lines that start with two blanks stay as they
+-- are; `quick` has the names of the options that the short form of a long help lists.
 local check = require "tperf.base.check"
 local numbers = require "tperf.input.numbers"
 
@@ -234,29 +236,6 @@ end
 --- "tperf run [OPTIONS] SCRIPT …"
 function options.usage(name, command)
   return ("usage: tperf %s [OPTIONS]%s\n"):format(name, command.arguments and " " .. command.arguments or "")
-end
-
---- A command's help text.
-function options.help(name, command)
-  local lines, lefts, width = {}, {}, 0
-  local declared = options.of(command)
-  for i, option in ipairs(declared) do
-    local short = option.short and "-" .. option.short .. ", " or "    "
-    lefts[i] = short .. "--" .. option.long .. (option.value and " " .. option.value or "")
-    width = math.max(width, #lefts[i])
-  end
-  local group
-  for i, option in ipairs(declared) do
-    if i == 1 or option.group ~= group then
-      group = option.group
-      lines[#lines + 1] = (i > 1 and "\n" or "") .. (group or "options") .. ":"
-    end
-    lines[#lines + 1] = ("  %s%s  %s"):format(lefts[i], (" "):rep(width - #lefts[i]), option.help)
-  end
-  local summary = command.summary:sub(1, 1):upper() .. command.summary:sub(2) .. "."
-  local details = command.details and "\n" .. command.details:gsub("%s+$", "") .. "\n" or ""
-  return ("%s\n%s\n%s\n%s\n"):format(options.usage(name, command), summary, details,
-    table.concat(lines, "\n"))
 end
 
 return options

@@ -1,11 +1,14 @@
 --- What the terminal can show. Keeps its own os.getenv and io, which a script may lose.
 local core = require "tperf.core"
+local wording = require "tperf.base.wording"
 
 local getenv = os.getenv
 
 local terminal = {
   plain = false, -- the output is also recorded: no colours, and UTF-8 whatever the locale
 }
+
+local WIDTH <const> = 80
 
 -- Whether NO_COLOR is set and not empty (https://no-color.org).
 local function no_color()
@@ -37,6 +40,12 @@ function terminal.color()
   return is_output() and not no_color()
 end
 
+--- The characters of a line: 80, or those of the terminal that standard output is.
+---@return integer
+function terminal.columns()
+  return math.max(is_output() and core.terminal_columns(1) or WIDTH, WIDTH // 2)
+end
+
 --- The options of a table that is printed to standard output.
 ---@param options? table  as for tperf.report.text
 ---@return table
@@ -50,6 +59,14 @@ end
 
 local function styled(code)
   return function(text, on) return on and "\27[" .. code .. "m" .. text .. "\27[0m" or text end
+end
+
+--- Prints prose in lines of at most 80 characters; line ends in it stay.
+---@param text string
+function terminal.say(text)
+  for line in (text .. "\n"):gmatch "([^\n]*)\n" do
+    print(#line > WIDTH and table.concat(wording.wrap(line, WIDTH), "\n") or line)
+  end
 end
 
 terminal.bold = styled "1"

@@ -66,6 +66,27 @@ function timeline.new(s, functions, summary)
   return t
 end
 
+--- What the timeline shows: the schedule; of a model in one stage, how its replicas share the work.
+---@return string
+function timeline:title()
+  local c = self.configuration
+  if not c or c.pp > 1 then return self.schedule end
+  if c.dp == 1 then return "one stage" end
+  local kind = c.zero == 3 and "FSDP (ZeRO 3)" or c.zero > 0 and ("data parallelism (ZeRO %d)"):format(c.zero)
+    or "data parallelism"
+  return ("%s, %d replicas, one stage"):format(kind, c.dp)
+end
+
+local COUNTED <const> = { device = "devices", stage = "stages", ["micro-batch"] = "microbatches" }
+
+--- "4 devices", "1 stage": how many of these it has.
+---@param what "device"|"stage"|"micro-batch"
+---@return string
+function timeline:count(what)
+  local n = self[COUNTED[what]]
+  return ("%d %s%s"):format(n, what, n == 1 and "" or what == "micro-batch" and "es" or "s")
+end
+
 --- Formats a time or an amount of memory, with its unit if known.
 ---@param value number
 ---@param what "time"|"memory"

@@ -1,5 +1,6 @@
 // bind_host.c: what surrounds the library: the terminal, and which characters of others' texts it must not get
 // (tperf.core.hidden); the clock; the locale (tperf.core.locale, for lua/tperf/base/entry/neutral.lua).
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -9,6 +10,15 @@
 
 static int is_terminal(lua_State *L) {
     lua_pushboolean(L, isatty((int)luaL_checkinteger(L, 1)));
+    return 1;
+}
+
+// terminal_columns(descriptor) -> characters of a line of that terminal, nil if it does not say
+static int terminal_columns(lua_State *L) {
+    struct winsize size;
+    int descriptor = (int)luaL_checkinteger(L, 1);
+    if (ioctl(descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 0;
+    lua_pushinteger(L, size.ws_col);
     return 1;
 }
 
@@ -54,6 +64,10 @@ void tperf_bind_hidden(lua_State *L) {
 
 void tperf_bind_is_terminal(lua_State *L) {
     lua_pushcfunction(L, is_terminal);
+}
+
+void tperf_bind_terminal_columns(lua_State *L) {
+    lua_pushcfunction(L, terminal_columns);
 }
 
 void tperf_bind_clock(lua_State *L) {

@@ -2,6 +2,7 @@
 local check = require "tperf.base.check"
 local format = require "tperf.output.format"
 local options = require "tperf.input.options"
+local say = require "tperf.output.terminal".say
 
 local costs = {}
 
@@ -214,7 +215,7 @@ function costs.print(cost)
     { key = "part", title = "of its time" }, { key = "value", title = "", unit = "s" },
     { key = "share", title = "", unit = "%", digits = 3 },
   })
-  print("\n" .. costs.told(cost))
+  say("\n" .. costs.told(cost))
 end
 
 --- Appends the cost columns to the columns of configurations.

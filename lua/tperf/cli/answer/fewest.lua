@@ -7,6 +7,7 @@ local visible_memory = require "tperf.describe.machine.visible_memory"
 local served = require "tperf.question.serving_arguments"
 local serving_axes = require "tperf.cli.ask.serving_axes"
 local trained = require "tperf.question.arguments"
+local say = require "tperf.output.terminal".say
 
 local fewest = {}
 
@@ -87,10 +88,10 @@ function fewest.run(values, arguments)
   require "tperf.cli.answer.table"(values, { row }, columns)
   if values.json or values.csv then return end
   local machine = require "tperf.describe.system"(question.system)
-  print(("\n%s: %s of %s on the fullest"):format(nodes(answer.gpus, machine),
+  say(("\n%s: %s of %s on the fullest"):format(nodes(answer.gpus, machine),
     format.number(row.memory.total, "bytes"), format.number(visible_memory(machine), "bytes")))
   if answer.before then
-    print(("%d GPU%s too few: %s"):format(answer.before.gpus, answer.before.gpus == 1 and " is" or "s are",
+    say(("%d GPU%s too few: %s"):format(answer.before.gpus, answer.before.gpus == 1 and " is" or "s are",
       answer.before.reason))
   end
 end

@@ -23,13 +23,24 @@ function fitted.plain(columns)
   return list
 end
 
--- The place of the column with the highest `wide`; nil if none has any.
+-- The highest `wide` of the columns; nil if none has any.
 local function widest_of(columns)
   local widest
-  for i, column in ipairs(columns) do
-    if column.wide and (not widest or column.wide > columns[widest].wide) then widest = i end
+  for _, column in ipairs(columns) do
+    if column.wide and (not widest or column.wide > widest) then widest = column.wide end
   end
   return widest
+end
+
+-- Leaves out the columns with this `wide`, and adds their titles to a list.
+local function leave_out(columns, draft, widest, titles)
+  for i = #columns, 1, -1 do
+    if columns[i].wide == widest then
+      local column = table.remove(columns, i)
+      tables.leave_out(draft, i)
+      table.insert(titles, #titles + 1, column.title or column.key)
+    end
+  end
 end
 
 -- Breaks text at blanks into lines of at most `most` characters.
@@ -73,7 +84,8 @@ end
 --- Prints a table.
 ---@param values table     the command's options: wide
 ---@param rows table[]
----@param columns tperf.Column[]  with wide: the highest is left out first; the last with wrap: may be wrapped
+---@param columns tperf.Column[]  with wide: the highest is left out first, equal ones together; the last with wrap: may
+---  be wrapped
 ---@return string[] left_out  the titles of the columns left out
 function fitted.print(values, rows, columns)
   local left_out, draft = {}, tables.draft(rows, fitted.plain(columns))
@@ -84,9 +96,7 @@ function fitted.print(values, rows, columns)
       report.print(wrapped(rows, columns, tables.width(draft)), fitted.plain(columns))
       return left_out
     end
-    local column = table.remove(columns, widest)
-    tables.leave_out(draft, widest)
-    left_out[#left_out + 1] = column.title or column.key
+    leave_out(columns, draft, widest, left_out)
   end
   io.output():write(tables.write(draft, terminal.options()))
   return left_out

@@ -7,7 +7,8 @@ local parts = {}
 local TIMES <const> = {
   compute = "computing", memory = "waiting for memory", tensor_comm = "communication inside a layer",
   pipeline_comm = "communication between stages", data_comm = "gradients and weights over dp",
-  bubble = "pipeline bubble", host = "waiting for launches", optimizer = "optimizer and host, between steps",
+  bubble = "pipeline bubble: waiting for stages", host = "waiting for launches",
+  optimizer = "optimizer and host, between steps",
   straggling = "the slowest GPU", offload = "copies to and from the host",
 }
 local TITLES <const> = { optimizer = "optimizer state", passing = "during one pass", buffers = "libraries' buffers",

@@ -7,6 +7,7 @@ local report = require "tperf.report"
 local serving_axes = require "tperf.cli.ask.serving_axes"
 local show = require "tperf.cli.answer.table"
 local warnings = require "tperf.question.warnings"
+local say = require "tperf.output.terminal".say
 
 local answer = {}
 
@@ -221,7 +222,7 @@ function answer.saturation(values, found)
       answer.flat()))
     return warn(found.warnings)
   end
-  print(("%s requests/s are the most that keep the limits; then:\n"):format(format.number(found.rate)))
+  say(("%s requests/s are the most that keep the limits; then:\n"):format(format.number(found.rate)))
   answer.print(found.served)
 end
 

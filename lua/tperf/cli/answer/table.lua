@@ -6,6 +6,7 @@ local report = require "tperf.report"
 local shown = require "tperf.cli.answer.shown"
 local subject = require "tperf.cli.answer.subject"
 local tell_calibration = require "tperf.cli.answer.calibration"
+local say = require "tperf.output.terminal".say
 
 --- Prints rows. Columns that no row has are left out, and in text also those in which every row has the `usual` value
 --- and those that exceed 80 columns (see cli/answer/fitted.lua); JSON has every field of the rows.
@@ -21,6 +22,6 @@ return function(values, rows, columns)
   local wanted = shown.columns(rows, options.join(columns, about), values.csv, values.wide)
   if values.csv then return io.stdout:write(report.csv(rows, fitted.plain(wanted))) end
   local left_out = fitted.print(values, rows, wanted)
-  if left_out[1] then print(("(--wide also shows %s)"):format(table.concat(left_out, ", "))) end
+  if left_out[1] then say(("(--wide also shows %s)"):format(table.concat(left_out, ", "))) end
   tell_calibration(values, rows[1])
 end

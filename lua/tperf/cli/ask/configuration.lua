@@ -13,6 +13,7 @@ local software = catalogue.shared(require "tperf.describe.software")
 local system = catalogue.shared(require "tperf.describe.system")
 local tuning = require "tperf.cli.ask.tuning"
 local unfit = require "tperf.describe.unfit"
+local say = require "tperf.output.terminal".say
 
 local configuration = {}
 
@@ -78,26 +79,29 @@ end
 --- The columns of a configuration. `usual`: text leaves out a column in which every row has this value.
 configuration.columns = options.join({ { key = "strategy", usual = USUAL } }, axis_columns(), {
   { key = "pp" }, { key = "virtual_stages", title = "vpp", usual = 1 },
-  { key = "schedule", usual = "1f1b", wide = 2 }, { key = "dp" }, { key = "zero", usual = 1, wide = 1 },
-  { key = "micro_batch", title = "mbs" }, { key = "microbatches", title = "m-batches", wide = 5 },
-  { key = "panels", usual = 1 }, { key = "precision", usual = "bf16" },
-  { key = recomputation.words, title = "recompute", usual = "none" }, { key = offload.words, title = "offload" },
-  { key = "overlap_moe_a2a", title = "a2a overlap" }, { key = "delay_wgrad", title = "delayed wgrad", wide = 1 },
-  { key = "overlap_shared_experts", title = "shared overlap", wide = 1 },
+  { key = "schedule", usual = "1f1b", wide = 1.5 }, { key = "dp" }, { key = "zero", usual = 1, wide = 1 },
+  { key = "micro_batch", title = "mbs", wide = -3 }, { key = "microbatches", title = "m-batches", wide = 5 },
+  { key = "panels", usual = 1 }, { key = "precision", usual = "bf16", wide = -4 },
+  { key = recomputation.words, title = "recompute", usual = "none" }, { key = offload.words, title = "offload",
+    wide = -5 },
+  { key = "overlap_moe_a2a", title = "a2a overlap", wide = 0.7 },
+  { key = "delay_wgrad", title = "delayed wgrad", wide = 0.9 },
+  { key = "overlap_shared_experts", title = "shared overlap", wide = 0.8 },
   { key = "sequence_parallel", title = "seq. parallel", usual = true, wide = 3 },
   { key = placement, title = "placement", wide = 4 }, { key = "time", unit = "s" },
-  { key = "interval.low", title = "from", unit = "s", digits = 2 },
-  { key = "interval.high", title = "to", unit = "s", digits = 2 },
+  { key = "interval.low", title = "from", unit = "s", digits = 2, wide = -2 },
+  { key = "interval.high", title = "to", unit = "s", digits = 2, wide = -2 },
   { key = "intervals.memory.low", title = "memory from", unit = "bytes", csv = true },
   { key = "intervals.memory.high", title = "memory to", unit = "bytes", csv = true }, { key = "fit", csv = true },
-  { key = "time_without_waste", unit = "s", csv = true }, { key = "mfu", unit = "%", digits = 3 },
+  { key = "time_without_waste", unit = "s", csv = true }, { key = "mfu", unit = "%", digits = 3, wide = -1 },
   { key = "model_flops_rate", csv = true }, { key = "tokens_per_second_per_gpu", title = "tokens/s/GPU", wide = 6 },
   -- Deprecated names of these two, see docs/stability.md.
   { key = function(c) return 1e-12 * c.model_flops_rate end, title = "TFLOP/s/GPU", csv = true },
   { key = function(c) return c.tokens_per_second_per_gpu end, title = "tokens/s/GPU", csv = true },
   { key = "memory.total", title = "memory", unit = "bytes" },
-  { key = "host_memory", title = "host memory", unit = "bytes" }, { key = "feasible", title = "fits", usual = true },
-  { key = "idle", title = "idle GPUs", usual = 0 }, { key = "software", csv = true },
+  { key = "host_memory", title = "host memory", unit = "bytes", wide = 0.2 },
+  { key = "feasible", title = "fits", usual = true },
+  { key = "idle", title = "idle GPUs", usual = 0, wide = 0.1 }, { key = "software", csv = true },
 })
 
 -- A note on the software profile, and how accurate its times are.
@@ -105,8 +109,8 @@ local function told_of(c, profile, timed)
   if not timed then return "software " .. c.software end
   if c.software == "none" then return "software none: the formulas alone, without the waste of any stack" end
   if not (profile.error and c.interval) then return "software " .. c.software end
-  return ("software %s: half of the runs that its fit did not see came within %s; nine tenths of runs like this one, "
-    .. "of sources that no fit saw, took %.2g to %.2g times as long as predicted%s"):format(c.software,
+  return ("software %s: median error %s on runs that its fit did not see; nine in ten runs like this one, of sources "
+    .. "that no fit saw, took %.2g to %.2g times the predicted time%s"):format(c.software,
     format.number(profile.error, "%", 2), c.interval.low / c.time, c.interval.high / c.time,
     answers.is_unlike(c) and "; its fit saw runs unlike them" or "")
 end
@@ -145,16 +149,16 @@ function configuration.tell(values, rows, machine, timed)
   if not c then return end
   local profile = c.software ~= "none" and software(values.software or c.software)
   if not values.json and not values.csv then
-    print("\n" .. told_of(c, profile, timed))
+    say("\n" .. told_of(c, profile, timed))
     local fit = fit_of(c)
-    if fit then print((rows[2] and "the first " or "") .. fit) end
-    if c.gpus > system(machine).network.fast.domain then print(placed_of(c)) end
-    if c.trained_parameters then print(("trains %d parameters"):format(c.trained_parameters)) end
+    if fit then say((rows[2] and "the first " or "") .. fit) end
+    if c.gpus > system(machine).network.fast.domain then say(placed_of(c)) end
+    if c.trained_parameters then say(("trains %d parameters"):format(c.trained_parameters)) end
     if timed and c.software ~= "none" and c.time_without_waste < c.time then
-      print(("without waste (--software none) %s %s"):format(rows[2] and "the first takes" or "it takes",
+      say(("without waste (--software none) %s %s"):format(rows[2] and "the first takes" or "it takes",
         format.number(c.time_without_waste, "s")))
     end
-    if timed and not rows[2] then print(utilisation_of(c)) end
+    if timed and not rows[2] then say(utilisation_of(c)) end
   end
   io.stdout:flush()
   for _, warning in ipairs(c.warnings or {}) do io.stderr:write("tperf: ", warning, "\n") end

@@ -4,6 +4,7 @@ local check = require "tperf.base.check"
 local serving = require "tperf.base.lazy".module "tperf.question.serving_arguments"
 local settings = require "tperf.cli.ask.settings"
 local training = require "tperf.question.arguments"
+local say = require "tperf.output.terminal".say
 
 local from = {}
 
@@ -212,7 +213,7 @@ function from.faster(values, asked, c, columns)
   end
   local ok, found = check.attempt(require "tperf".search, question)
   if not ok then
-    print("\nNo search for faster ways: " .. tostring(found))
+    say("\nNo search for faster ways: " .. tostring(found))
     return
   end
   local rows = {}

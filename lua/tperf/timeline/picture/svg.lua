@@ -142,9 +142,9 @@ function picture:heading(title)
     self:put('<text class="title" x="%d" y="%d">%s</text>\n', LEFT, y, html.xml(line))
     y = y + 20
   end
-  local short_of = ("%d devices, %d stages, %d micro-batches · %s %s · bubble %.1f %%"):format(t.devices, t.stages,
-    t.microbatches, t.iteration_time and "iteration" or "makespan", t:show(t.iteration_time or t.makespan, "time"),
-    100 * t.bubble_rate)
+  local short_of = ("%s, %s, %s · %s %s · bubble %.1f %%"):format(t:count "device", t:count "stage",
+    t:count "micro-batch", t.iteration_time and "iteration" or "makespan",
+    t:show(t.iteration_time or t.makespan, "time"), 100 * t.bubble_rate)
   for _, line in ipairs(canvas.wrap(short_of, self.width - LEFT - 8)) do
     self:put('<text class="soft" x="%d" y="%d">%s</text>\n', LEFT, y, html.xml(line))
     y = y + 17
@@ -210,7 +210,7 @@ return function(t, options)
       .. "'from' and 'to', or fewer micro-batches", count, MOST_PASSES)
   end
   local self, body = new(), new()
-  local top = body:legend(body:heading(o.title or t.schedule) + 24) + 16
+  local top = body:legend(body:heading(o.title or t:title()) + 24) + 16
   local lanes = 0
   for d = 1, t.devices do lanes = math.max(lanes, #t:own_lanes(d)) end
   local band = body.row + GAP + #resources * task_rows.HEIGHT + lanes * OWN_ROW -- height of a device's rows
@@ -238,7 +238,7 @@ return function(t, options)
   end
   self:put('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">\n', o.width,
     bottom + 12, o.width, bottom + 12)
-  self:put("<title>%s</title>\n", html.xml(o.title or t.schedule))
+  self:put("<title>%s</title>\n", html.xml(o.title or t:title()))
   local colors = o.theme == "dark" and sheet.dark or LIGHT
   self:put("<style>\n%s%s</style>\n%s", style_of(colors), palette.css(), palette.hatches())
   self:put('<rect width="100%%" height="100%%" fill="%s"/>\n', colors.paper)

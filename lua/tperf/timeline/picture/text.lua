@@ -1,9 +1,12 @@
 --- A timeline for the terminal: a line per device, a few cells per pass with its letter and micro-batch: "F12--".
 local check = require "tperf.base.check"
 local palette = require "tperf.timeline.picture.palette"
+local wording = require "tperf.base.wording"
 
 local FILL = { F = "-", B = "=", D = "~", W = ":" }
-local OPTIONS = { width = check.integer { min = 20, max = 100000, default = 100 } }
+local OPTIONS = { width = check.integer { min = 20, max = 100000, optional = true },
+  columns = check.integer { min = 40, max = 100000, optional = true } }
+local CELLS <const> = 100
 
 local function round(x) return math.floor(x + 0.5) end
 
@@ -38,15 +41,27 @@ local function own_line(t, passes, width)
   return table.concat(cells, "", 1, width)
 end
 
+-- The cells for the whole time, in lines of so many columns.
+local function cells_in(t, columns, digits, peaks)
+  local longest = 0
+  for d, peak in ipairs(peaks) do
+    longest = math.max(longest, #peak)
+    for _, lane in ipairs(t:own_lanes(d)) do longest = math.max(longest, #lane.name) end
+  end
+  return math.max(columns - (#"device  |" + digits) - (#"| " + longest), 10)
+end
+
 ---@param t table         the timeline
----@param options? table  width: cells for the whole time (default 100)
+---@param options? table  width: cells for the whole time (default 100), or columns: the longest line, names included
 ---@return string
 return function(t, options)
-  local width = check.record("timeline:text", options or {}, OPTIONS).width
+  local o = check.record("timeline:text", options or {}, OPTIONS)
   local out, used = {}, {}
-  out[1] = ("%s: %d devices, %d stages, %d micro-batches; makespan %s, bubble %.1f %%"):format(t.schedule, t.devices,
-    t.stages, t.microbatches, t:show(t.makespan, "time"), 100 * t.bubble_rate)
   local digits, _, peaks = #tostring(t.devices), t:peaks()
+  local width = o.width or o.columns and cells_in(t, o.columns, digits, peaks) or CELLS
+  local head = ("%s: %s, %s, %s; makespan %s, bubble %.1f %%"):format(t:title(), t:count "device",
+    t:count "stage", t:count "micro-batch", t:show(t.makespan, "time"), 100 * t.bubble_rate)
+  out[1] = table.concat(wording.wrap(head, o.columns or math.huge, "  "), "\n")
   for d = 1, t.devices do
     local text, letters = line(t, d, width)
     for letter in pairs(letters) do used[letter] = true end
@@ -61,6 +76,8 @@ return function(t, options)
       legend[#legend + 1] = palette.letter[pass] .. FILL[palette.letter[pass]] .. " " .. palette.name[pass]
     end
   end
-  out[#out + 1] = table.concat(legend, "   ") .. "   . idle"
+  legend[#legend + 1] = ". idle"
+  local keys = table.concat(legend, "   ")
+  out[#out + 1] = #keys > (o.columns or math.huge) and table.concat(legend, "\n") or keys
   return table.concat(out, "\n") .. "\n"
 end

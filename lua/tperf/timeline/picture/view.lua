@@ -83,7 +83,7 @@ local function comparison(timelines, put)
   end
   put "</tr></thead><tbody>\n"
   for _, t in ipairs(timelines) do
-    put(('<tr%s><th scope="row">%s</th>'):format(t.makespan == best and ' class="best"' or "", view.escape(t.schedule)))
+    put(('<tr%s><th scope="row">%s</th>'):format(t.makespan == best and ' class="best"' or "", view.escape(t:title())))
     for _, cell in ipairs {
       ("%d"):format(t.devices), ("%d"):format(t.stages), ("%d"):format(t.microbatches), t:show(t.makespan, "time"),
       ("%.3f×"):format(t.makespan / best), ("%.2f %%"):format(100 * t.bubble_rate),

@@ -100,6 +100,9 @@ return {
   summary = "fit a system's efficiency curves to measurements",
   arguments = "SYSTEM FILE ... | --software DIR FILE ... | --kit",
   from = { "systems files", "files" },
+  example = [[
+tperf calibrate h100-sxm all_reduce.log gemm.csv --out mine.yaml
+tperf calibrate --kit > kit.py; python3 kit.py --out measured]],
   details = [[
 SYSTEM is the starting point: its peaks stay, and its bandwidths unless a FILE has others. A
 FILE is a log of nccl-tests as printed; a network that `tperf show` reads, whose tiers the
@@ -110,13 +113,10 @@ time_s), blocks of experts (tokens, hidden, moe_inter, experts, topk, tp, ep,
 distribution, dtype, time_s), collectives (collective, gpus, nodes, size_bytes,
 time_us) or all-reduces of serving engines (num_gpus, size_bytes, busbw_GBps,
 time_s). A third of the measurements is held out from each fit to measure its error.
-For example:
-  tperf calibrate h100-sxm all_reduce.log gemm.csv --out mine.yaml
 With --software, the FILEs are tables of training runs; a profile is written for each
 stack, and `typical` and `tuned`, which several stacks share, each with one weight.
 Or they are tables of closed loops or static batches: then one for each serving engine.
---kit prints a script that measures a machine with PyTorch or JAX and writes tables:
-  tperf calibrate --kit > kit.py; python3 kit.py --out measured]],
+--kit prints a script that measures a machine with PyTorch or JAX and writes tables.]],
   options = options.join({
     { long = "out", short = "o", value = "FILE", writes = "file",
       help = "write the system file (default: standard output)" },

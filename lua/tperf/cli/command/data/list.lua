@@ -1,6 +1,8 @@
 local check = require "tperf.base.check"
 local options = require "tperf.input.options"
 
+local LONGEST <const> = 40 -- characters of a name with its summary beside it
+
 local function named(names)
   local rows = {}
   for i, name in ipairs(names) do rows[i] = { name = name } end
@@ -145,10 +147,7 @@ return {
       require "tperf.cli.answer.table"(values, rows, columns or { { key = "name" }, { key = "summary" } })
       return
     end
-    local width = 0
-    for _, row in ipairs(rows) do width = math.max(width, #row.name) end
-    for _, row in ipairs(rows) do
-      print(row.summary and ("%-" .. width .. "s  %s"):format(row.name, row.summary) or row.name)
-    end
+    for _, row in ipairs(rows) do row[1], row[2] = row.name, row.summary or "" end
+    print(table.concat(require "tperf.input.help".definitions(rows, "", LONGEST), "\n"))
   end,
 }

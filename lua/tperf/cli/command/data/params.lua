@@ -157,7 +157,7 @@ local MODES <const> = { "train", "prefill", "decode" }
 
 -- A row for each block, with a column for each axis along which blocks were tried.
 local function by_block(found)
-  local rows, columns, seen = {}, { { key = "kind" }, { key = "block" }, { key = "layers" }, count,
+  local rows, columns, seen = {}, { { key = "kind" }, { key = "block" }, { key = "layers", wide = 1.5 }, count,
     { key = "flops", title = "FLOPs/token", unit = "FLOP" } }, {}
   for i, block in ipairs(found.blocks) do
     local row = { kind = block.kind, block = block.block, layers = block.layers, parameters = block.parameters,
@@ -168,10 +168,11 @@ local function by_block(found)
     rows[i] = row
   end
   for _, name in ipairs(require "tperf.base.check".names(seen)) do
-    columns[#columns + 1] = { key = name, title = "work at " .. seen[name], unit = "%", digits = 3 }
+    columns[#columns + 1] = { key = name, title = "work at " .. seen[name], unit = "%", digits = 3,
+      wide = 2 + #columns }
   end
-  for _, mode in ipairs(MODES) do columns[#columns + 1] = mode end
-  columns[#columns + 1] = { key = "context", title = "reads context" }
+  for _, mode in ipairs(MODES) do columns[#columns + 1] = { key = mode, wide = 1 } end
+  columns[#columns + 1] = { key = "context", title = "reads context", wide = -1 }
   return rows, columns
 end
 
@@ -183,10 +184,10 @@ local function print_checked(m, values)
   end
   local rows, columns = by_block(found)
   if values.csv then
-    io.write(report.csv(rows, columns))
+    io.write(report.csv(rows, require "tperf.cli.answer.fitted".plain(columns)))
     return 0
   end
-  report.print(rows, columns)
+  require "tperf.cli.answer.table"(values, rows, columns)
   print()
   local totals = {}
   for _, name in ipairs { "parameters", "flops_per_token" } do

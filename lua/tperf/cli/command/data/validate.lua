@@ -4,6 +4,7 @@ local processes = require "tperf.cli.sandbox.processes"
 local settings = require "tperf.cli.ask.settings"
 local text_file = require "tperf.input.text"
 local output = require "tperf.output.file"
+local say = require "tperf.output.terminal".say
 
 local COLUMNS = {
   { key = "source" }, { key = "rows" }, { key = "median", unit = "%" }, { key = "mean", unit = "%" },
@@ -43,9 +44,9 @@ local function show_groups(values, result)
   require "tperf.cli.answer.table"(values, result.groups, GROUP_COLUMNS)
   if values.csv then return end
   local o = result.over_groups
-  print(("\n%d groups: median %.1f %%, worst %.1f %% (%s)"):format(o.groups, 100 * o.median, 100 * o.worst,
+  say(("\n%d groups: median %.1f %%, worst %.1f %% (%s)"):format(o.groups, 100 * o.median, 100 * o.worst,
     o.worst_group))
-  print(("%d held-out runs: median %.1f %%, p90 %.1f %%; %.0f %% lie in the 90 %% interval"):format(o.runs,
+  say(("%d held-out runs: median %.1f %%, p90 %.1f %%; %.0f %% lie in the 90 %% interval"):format(o.runs,
     100 * o.runs_median, 100 * o.runs_p90, 100 * o.within))
 end
 
@@ -76,11 +77,12 @@ return {
   summary = "compare predictions with published measurements",
   arguments = "FILE",
   from = { "files" },
+  example = [[
+tperf validate measured.csv --out predictions.csv --plot scatter.svg
+tperf validate all_reduce.log -s h100-sxm]],
   details = [[
 FILE has the columns of a table of training runs, of serving, collectives, matrix products or kernels
-(docs/accuracy.md), or is a log of nccl-tests as printed. For example:
-  tperf validate measured.csv --out predictions.csv --plot scatter.svg
-  tperf validate all_reduce.log -s h100-sxm
+(docs/accuracy.md), or is a log of nccl-tests as printed.
 --hold-out predicts each group from software profiles fitted to all other training runs:
 a stack by the profile that the others of its kind share (typical or tuned); the runs of
 a stack on one system, at the larger half of its GPU counts, or of one model family, by
@@ -142,10 +144,10 @@ and --plot then have the runs held out, with these predictions.]],
       print "\nby what the figure counts:"
       require "tperf.cli.answer.table"(values, result.memory_kinds, COLUMNS)
     end
-    print((result.metrics and "\n%d figures of %d rows" or "\n%d of %d rows predicted"):format(result.predicted,
+    say((result.metrics and "\n%d figures of %d rows" or "\n%d of %d rows predicted"):format(result.predicted,
       result.rows))
     for _, one in ipairs(result.unknown or {}) do
-      print(("%6d of a stack that is not known, predicted by software %s: %s"):format(one.rows, one.software,
+      say(("%6d of a stack that is not known, predicted by software %s: %s"):format(one.rows, one.software,
         one.source))
     end
     require "tperf.cli.answer.left_out"(result.left_out)

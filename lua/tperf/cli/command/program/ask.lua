@@ -84,9 +84,10 @@ end
 
 return {
   summary = "answer questions in JSON, from standard input",
+  example = [[
+echo '{"ask": "train", "with": {"model": "gpt2", "system": "h100-sxm",
+  "gpus": 8, "global_batch": 64}, "fields": ["time"]}' | tperf ask]],
   details = [[
-For example: echo '{"ask": "train", "with": {"model": "gpt2", "system": "h100-sxm", "gpus": 8,
-"global_batch": 64}, "fields": ["time", "memory.total"]}' | tperf ask
 Reads one question, or a stream of them, a line each, and answers each with a line of JSON, in
 their order. `fields` chooses figures, `id` comes back with the answer. `tperf schema QUESTION`
 says what `with` takes. The exit status is 1 if an answer is an error (docs/ask.md).]],

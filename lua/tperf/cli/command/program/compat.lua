@@ -59,7 +59,8 @@ goes to standard output, the warnings to standard error. `--revision 0571436` se
 of that tool, where --activation_recomputation is 0 none, 1 attention core or 2 all; `--fixed` corrects the
 formulas of the other, d841e40. FUNCTION is one of:
   list_model_configs, list_gpu_configs, list_dtype_configs
-  get_model_config_by_name NAME, get_gpu_config_by_name NAME, get_dtype_config_by_name NAME
+  get_model_config_by_name NAME, get_gpu_config_by_name NAME,
+  get_dtype_config_by_name NAME
   dump_model_config_by_name NAME [FOLDER]
 docs/compat_llm_analysis.md is the manual.]],
   from = { { "llm-analysis" }, questions() },

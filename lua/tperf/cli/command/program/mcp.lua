@@ -18,7 +18,8 @@ end
 return {
   summary = "serve agents by the Model Context Protocol, on standard input and output",
   details = [[
-For example, in a client's configuration: { "command": "tperf", "args": ["mcp"] }
+In a client's configuration:
+  { "command": "tperf", "args": ["mcp"] }
 Questions are tools (`tperf schema QUESTION` prints what each takes), the lists of models,
 systems and software and the documents are resources. A message is one line of JSON-RPC 2.0;
 the server ends with its input. A call that needs more time or memory has an error that says so;

@@ -46,9 +46,9 @@ return {
   arguments = "[COMMAND ARGUMENT...]",
   from = { link.commands() },
   passes_arguments = true,
+  example = "tperf page search llama-3.1-70b -s h100-sxm -g 1024 -b 1024",
   details = [[
-COMMAND is a command that the page supports, with its arguments:
-  tperf page search llama-3.1-70b -s h100-sxm -g 1024 -b 1024
+COMMAND is a command that the page supports, with its arguments.
 Prints the link and opens it with $BROWSER or the desktop's browser. The page is one file, works without a
 network, and sends nothing anywhere; files that the question names travel in the link.]],
   options = {

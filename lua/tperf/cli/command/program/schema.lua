@@ -4,8 +4,8 @@ return {
   summary = "print the JSON Schema of a question",
   arguments = "[QUESTION]",
   from = { { "infer", "search", "serve", "train" } },
+  example = "tperf schema train",
   details = [[
-For example: tperf schema train
 Prints the arguments of a question (`with` of `tperf ask`) as JSON Schema, draft 2020-12. Without
 QUESTION it prints an object with the schemas of all.]],
   options = {},

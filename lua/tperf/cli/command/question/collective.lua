@@ -33,7 +33,7 @@ local COLUMNS <const> = {
 
 local TIER_COLUMNS <const> = {
   { key = "kind" }, { key = "bytes", unit = "bytes" }, { key = "gpus" }, { key = "time", unit = "s" },
-  { key = "algorithm" }, { key = "tier" }, { key = "tier_bytes", title = "a GPU's", unit = "bytes" },
+  { key = "algorithm", wide = 1 }, { key = "tier" }, { key = "tier_bytes", title = "a GPU's", unit = "bytes" },
   { key = "tier_time", title = "alone", unit = "s" },
 }
 
@@ -72,14 +72,15 @@ return {
   summary = "time of collective operations",
   arguments = "KIND,...",
   from = { KINDS },
+  example = [[
+tperf collective all_reduce -s h100-sxm -g 64 -n 1MiB..8GiB
+tperf collective all_reduce,all_gather -s h100-sxm -g 8..64 --plot x.svg]],
   details = [[
 KIND is all_reduce, all_gather, reduce_scatter, broadcast, reduce, scatter, gather,
 all_to_all or send. SIZE is the full vector (the gathered result, the unreduced input);
 1MiB..8MiB is 1MiB,2MiB,4MiB,8MiB. algbw is SIZE / time; busbw is as in nccl-tests.
 --tiers prints what passes each tier of the network: a GPU's bytes through its part, and
-how long they take alone; the longest, with start and ramp, is about the time.
-For example: tperf collective all_reduce -s h100-sxm -g 64 -n 1MiB..8GiB
-             tperf collective all_reduce,all_gather -s h100-sxm -g 8..64 -n 1K..1G --plot x.svg]],
+how long they take alone; the longest, with start and ramp, is about the time.]],
   options = options.join({
     { long = "system", short = "s", value = "NAME", from = "systems files",
       help = "the system (`tperf list systems`, or a file)" },

@@ -6,6 +6,7 @@ local options = require "tperf.input.options"
 local refusal = require "tperf.base.refusal"
 local registry = require "tperf.question.serving_arguments"
 local serving_axes = require "tperf.cli.ask.serving_axes"
+local say = require "tperf.output.terminal".say
 
 local LISTS <const> = options.join(serving_axes.names(), { "pp", "batch" }) -- options that take lists
 
@@ -60,7 +61,7 @@ end
 -- Prints the assumptions below a table, and what the figures take for granted.
 local function tell(values, warnings)
   if not (values.json or values.csv) then
-    print "\nsoftware none: kernels as timed on their own, no engine; profiles such as typical describe training"
+    say "\nsoftware none: kernels as timed on their own, no engine; profiles such as typical describe training"
   end
   io.stdout:flush()
   for _, warning in ipairs(warnings or {}) do io.stderr:write("tperf: ", warning, "\n") end
@@ -74,7 +75,7 @@ local function print_reasons(rows, lists)
     for i, name in ipairs(lists) do sizes[i] = name .. " " .. tostring(row[name]) end
     if row.reason then lines[#lines + 1] = table.concat(sizes, ", ") .. ": " .. row.reason end
   end
-  if #lines > 0 then print("\n" .. table.concat(lines, "\n")) end
+  if #lines > 0 then say("\n" .. table.concat(lines, "\n")) end
 end
 
 -- The row for invalid sizes.
@@ -148,13 +149,15 @@ return {
   summary = "latency, throughput, memory and cost of serving a model",
   arguments = "MODEL",
   from = { "models files" },
+  example = [[
+tperf infer llama-3.1-70b -s h100-sxm --tp 8 -b 32 -p 2048 -n 256
+tperf infer llama-3.1-70b -s h100-sxm -g 16 -p 2048 -n 256 --tpot 20ms]],
+  quick = { "system", "prompt", "generate", "batch", "tp", "gpus", "ttft", "tpot", "weight-dtype", "from" },
   details = [[
 The static answer: one batch that starts at once, or (steady) is always full; tperf serve simulates arrivals.
-For example: tperf infer llama-3.1-70b -s h100-sxm --tp 8 -b 32 -p 2048 -n 256
 Prints a row for each value of --batch and of sizes; if one has no figures, the reason below.
 An encoder (embedding, reranking) reads each batch of -b sequences of -p tokens in one pass: -n 1.
-With -g, the best configurations on that many GPUs:
-  tperf infer llama-3.1-70b -s h100-sxm -g 16 -p 2048 -n 256 --tpot 20ms --pareto]],
+With -g, it prints the best configurations on that many GPUs.]],
   options = options.join(ask.options(registry.rows "infer", true), options.under("this command", {
     launch.served,
     { long = "ops", help = "every op of both phases, on the machine's roofline" },

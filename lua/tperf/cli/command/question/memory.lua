@@ -31,11 +31,14 @@ return {
   summary = "memory of each pipeline stage in training, or of an engine",
   arguments = "MODEL",
   from = { "models files" },
+  example = [[
+tperf memory gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16
+tperf memory llama-3.1-70b -s h100-sxm -b 512 --fewest]],
+  quick = { "system", "batch", "tp", "pp", "dp", "micro-batch", "recompute", "fewest", "svg", "from" },
   details = [[
-For example: tperf memory gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --svg memory.svg
 docs/memory.md explains the parts. If it does not fit, suggests a single change that helps.
-tperf memory llama-3.1-70b -s h100-sxm --fewest finds the smallest number of GPUs that trains it, and with
--p 2048 -n 256 the smallest that serves it: part of a fast domain, or whole domains.
+--fewest finds the smallest number of GPUs that trains the model, and with -p and -n the smallest that serves it:
+part of a fast domain, or whole domains.
 With --from and a server's command, such as vllm serve, prints the memory of each GPU of the engine.]],
   options = configuration.options(false, require "tperf.input.options".join({
     { long = "svg", value = "FILE", writes = "plot", help = "also draw a stacked bar for each stage" },

@@ -5,6 +5,7 @@ local numbers = require "tperf.input.numbers"
 local options = require "tperf.input.options"
 local registry = require "tperf.question.rl.arguments"
 local settings = require "tperf.cli.ask.settings"
+local terminal = require "tperf.output.terminal"
 
 local LENGTHS <const> = { mean = "number", cv = "number", clip = "number", max = "integer" }
 
@@ -38,7 +39,7 @@ local COLUMNS <const> = {
   { key = "item", title = "phase" }, { key = "time", unit = "s" }, { key = "part", unit = "%" },
 }
 
-local function say(...) print(string.format(...)) end
+local function say(...) terminal.say(string.format(...)) end
 
 -- The sum behind a step, with its numbers.
 local function explain(a)
@@ -47,10 +48,9 @@ local function explain(a)
   say("\nupdate = %d optimizer steps over %d micro-batches of %d tokens on %d replicas", t.optimizer_steps,
     t.micro_batches, t.micro_batch_tokens, t.dp)
   say("old, ref, values = the forward part of the micro-batches: %s each", seconds(t.forward))
-  say("rollout = %d responses, %.4g tokens on average, at once through %d engines: %s until nine tenths have ended,",
-    a.generated, a.response.mean, r.replicas, seconds(r.saturated))
-  say("  %s for the last tenth", seconds(r.tail))
-  if r.steady then say("  engines that never drain take %s for as many tokens", seconds(r.steady)) end
+  say("rollout = %d responses, %.4g tokens on average, at once through %d engines: %s until nine in ten have ended, %s "
+    .. "for the rest", a.generated, a.response.mean, r.replicas, seconds(r.saturated), seconds(r.tail))
+  if r.steady then say("engines that never drain take %s for as many tokens", seconds(r.steady)) end
   say("refit = %s of weights by %s: %s (%s to %s)", format.number(a.refit.bytes, "bytes"), a.refit.method,
     seconds(a.refit.time), seconds(a.refit.low), seconds(a.refit.high))
   say("tokens/s/GPU = prompt and response tokens of %d responses / step / %d GPUs", a.responses, a.gpus)
@@ -84,7 +84,8 @@ local FOUND <const> = {
   { key = "mode" }, { key = "gpus", title = "GPUs" }, { key = "train_gpus", title = "train" },
   { key = "staleness", title = "k" }, { key = "trainer" }, { key = "engine" }, { key = "step", unit = "s" },
   { key = "low", unit = "s", wide = 1 }, { key = "high", unit = "s", wide = 2 },
-  { key = "gpu_hours", title = "GPU-hours" }, { key = "dollars", title = "$" }, { key = "bound" },
+  { key = "gpu_hours", title = "GPU-hours", wide = 3 }, { key = "dollars", title = "$", wide = -1 },
+  { key = "bound", wide = -2 },
 }
 
 -- "tp 2, pp 4": the fields of a table.
@@ -181,12 +182,14 @@ return {
   summary = "time of a step of reinforcement learning: rollout, passes, update, refit",
   arguments = "MODEL",
   from = { "models files" },
+  example = [[
+tperf rl qwen3-32b -s h100-sxm -g 32 --prompts 64 --samples 16 --prompt 120 \
+  --response mean=3000,max=4096 --train-tp 4 --train-pp 2 --rollout-tp 4]],
+  quick = { "system", "gpus", "prompts", "samples", "prompt", "response", "train-tp", "rollout-tp", "search", "from" },
   details = [[
 The rollout is simulated as tperf serve does it, all responses at once; the update is priced
-as tperf train does it, in packed micro-batches. For example:
-  tperf rl qwen3-32b -s h100-sxm -g 32 --prompts 64 --samples 16 --prompt 120 \
-    --response mean=3000,max=4096 --train-tp 4 --train-pp 2 --rollout-tp 4 --explain
---search looks for the mode, the split, the staleness and the layouts that are not given.
+as tperf train does it, in packed micro-batches. --search looks for the mode, the
+split, the staleness and the layouts that are not given.
 --train-gpus N gives GPUs to each pool, --staleness K lets them run side by side. The range of
 a step adds up the ranges of its parts, and holds nine in ten of the steps it was made from.]],
   options = options.join(ask.options(registry.rows(), false), options.under("this command", {

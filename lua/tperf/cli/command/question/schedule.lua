@@ -7,6 +7,7 @@ local required = require "tperf.cli.sandbox.required"
 local schedule = require "tperf.question.schedule"
 local output = require "tperf.output.file"
 local render = require "tperf.output.render"
+local terminal = require "tperf.output.terminal"
 
 local PASS = { f = "forward", b = "backward", d = "backward_input", w = "backward_weight", o = "overlapped" }
 
@@ -159,8 +160,15 @@ local function times_of(values)
   return { of_device = next(of_device) and of_device, of_stage = next(of_stage) and of_stage }
 end
 
+-- What a bubble is, by the rules.
+local BUBBLE <const> = {
+  default = "(bubble = makespan / a device's share of the work - 1)",
+  ["pp-visualization"] = "(bubble = the part of longest_stage in which the busiest device waits)",
+}
+
 local COLUMNS = {
-  { key = "schedule" }, { key = "devices" }, { key = "stages" }, { key = "microbatches" }, { key = "makespan" },
+  { key = "schedule" }, { key = "devices" }, { key = "stages", wide = 0.5 }, { key = "microbatches", wide = 0.7 },
+  { key = "makespan" },
   { key = "slower", unit = "%" }, { key = "bubble", unit = "%" }, { key = "longest_stage", wide = 1 },
   { key = "peak_memory" }, { key = "reason" },
 }
@@ -200,6 +208,7 @@ command = {
   summary = "compare pipeline schedules",
   arguments = "NAME ...",
   from = { "schedules" },
+  example = "tperf schedule 1f1b,zb_h1 -d 4 -m 8 --text",
   details = [[
 For NAMEs see `tperf list schedules`. Times are in any unit: --times are those of a micro-batch
 on one device, which schedules with several stages per device divide among the stages,
@@ -207,7 +216,8 @@ so that all compared do the same work; --times-per-stage are those of each stage
 whatever the schedule. Peak memory is in micro-batches of a device's activations. Files of
 several schedules are named after them. A FILE of --config has options by their names, times
 also by stage (from 1), and `schedules`; the command line takes precedence:
-  { schedules: [1f1b, zb_h1], devices: 4, microbatches: 16, times_per_stage: { f: [1, 2, 1, 1], b: 2 } }]],
+  { schedules: [1f1b, zb_h1], devices: 4, microbatches: 16,
+    times_per_stage: { f: [1, 2, 1, 1], b: 2 } }]],
   options = options.join({
     required.option,
     { long = "devices", short = "d", value = "N", kind = "integer", min = 1, help = "devices in the pipeline" },
@@ -247,11 +257,15 @@ also by stage (from 1), and `schedules`; the command line takes precedence:
     local for_people = not values.json and not values.csv
     if not for_people then table.move(refused, 1, #refused, #rows + 1, rows) end
     require "tperf.cli.answer.table"(values, rows, COLUMNS)
+    if for_people and BUBBLE[values.rules or "default"] then print(BUBBLE[values.rules or "default"]) end
     for _, row in ipairs(for_people and refused or {}) do
       local named = row.reason:find(row.schedule, 1, true)
-      io.stdout:write("\n", named and "" or row.schedule .. ": ", row.reason, "\n")
+      terminal.say(("\n%s%s"):format(named and "" or row.schedule .. ": ", row.reason))
     end
-    for _, t in ipairs(values.text and for_people and timelines or {}) do io.stdout:write("\n", t:text()) end
+    local columns = terminal.columns()
+    for _, t in ipairs(values.text and for_people and timelines or {}) do
+      io.stdout:write("\n", t:text { columns = columns })
+    end
   end,
 }
 

@@ -2,6 +2,7 @@ local configuration = require "tperf.cli.ask.configuration"
 local costs = require "tperf.cli.answer.costs"
 local launch = require "tperf.cli.answer.launch"
 local required = require "tperf.cli.sandbox.required"
+local say = require "tperf.output.terminal".say
 
 -- Whether some rows were ranked by another time than their own.
 local function reranked(rows)
@@ -55,12 +56,13 @@ return {
   summary = "find the best configurations to train a model on a cluster",
   arguments = "MODEL",
   from = { "models files" },
+  example = "tperf search gpt3-175b -s h100-sxm -g 1024 -b 1536 --top 5",
+  quick = { "system", "gpus", "batch", "seq", "tokens", "recompute", "zero", "precision", "top", "from" },
   details = [[
-For example: tperf search gpt3-175b -s h100-sxm -g 1024 -b 1536 --top 5
 An option that takes a list tries each of its values: --recompute none,full --zero 1,3; 256..1024 is
 256,512,1024. Columns with the default in every row (no recomputation, ZeRO 1, fits) are left out.
-The placement is how many GPUs of each axis share a fast domain (one NVLink switch). Nine tenths
-of comparable runs took a time between `from` and `to`.]],
+`placement` says how many GPUs of each axis share a fast domain (one NVLink switch). Nine in ten comparable runs
+took a time between `from` and `to`. `tperf help mfu` explains a column, as any other term.]],
   options = configuration.options(true, require "tperf.input.options".join({
     required.option,
     { long = "top", short = "k", value = "K", kind = "integer", help = "how many to print (default 10)" },
@@ -94,11 +96,11 @@ of comparable runs took a time between `from` and `to`.]],
     elseif #rows > 0 then
       require "tperf.cli.answer.table"(values, rows, columns_for(found.candidates, values.simulate or reranked(rows)))
       local unproven = not values.json and not values.csv and unproven_of(results)
-      if unproven then print(("(%s)"):format(unproven)) end
+      if unproven then say(("(%s)"):format(unproven)) end
       configuration.tell(values, rows, asked.system, true)
       costs.note(values, rows[1])
       local told = rows[1].cost and costs.told(rows[1].cost)
-      if told and not values.json and not values.csv then print(told) end
+      if told and not values.json and not values.csv then say(told) end
     elseif reason then
       if found.feasible == 0 and found.candidates > 0 then
         reason = reason .. "; `tperf memory --fewest` finds the fewest GPUs that hold it, --all shows what each takes"

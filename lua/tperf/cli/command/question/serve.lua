@@ -83,14 +83,17 @@ end
 
 return {
   summary = "simulate a serving engine: latency, throughput, goodput",
+  example = [[
+tperf serve llama-3.1-8b -s h100-sxm --rate 10 --prompt 100..2000 \
+  --output mean=200
+tperf serve llama-3.1-70b -s h100-sxm --rate 40 --slo ttft=1s,tpot=50ms \
+  --prompt 100..2000 --output mean=200]],
+  quick = { "system", "rate", "concurrency", "prompt", "output", "tp", "replicas", "slo", "saturation", "from" },
   details = [[
 Requests from a trace, or random ones, go through the scheduler of vLLM V1. The time of a
 step is predicted for the model on the system, or set by --step-time.
-  tperf serve llama-3.1-8b -s h100-sxm --rate 10 --count 300 --prompt 100..2000 --output mean=200
-  tperf serve --step-time fixed=5ms,per_token=20us --rate 10 --count 300 --prompt 100..2000 --output mean=200
 A trace is CSV with the columns arrival, prompt, output (priority, prefix, prefix_tokens), or JSON lines.
-With --slo and --rate but no deployment, finds the fewest GPUs that serve the rate:
-  tperf serve llama-3.1-70b -s h100-sxm --rate 40 --slo ttft=1s,tpot=50ms --prompt 100..2000 --output mean=200
+With --slo and --rate but no deployment, finds the fewest GPUs that serve the rate.
 --saturation finds the largest rate within the limits.]],
   arguments = "[MODEL]",
   fields = question.fields,

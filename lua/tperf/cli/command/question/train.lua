@@ -11,6 +11,7 @@ local format = require "tperf.output.format"
 local parts = require "tperf.cli.answer.parts"
 local visible_memory = require "tperf.describe.machine.visible_memory"
 local stages = require "tperf.base.lazy".module "tperf.cli.answer.stages"
+local say = require "tperf.output.terminal".say
 
 -- One row per op, both passes summed, and one for the total.
 local function op_rows(ops)
@@ -44,7 +45,7 @@ local OP_COLUMNS = {
 local SUM_COLUMNS = { { key = "term" }, { key = "seconds", title = "", unit = "s" }, { key = "formula", wrap = true } }
 
 local function print_simulated(s, peak)
-  print(("\nSimulated as %s: %s an iteration, bubble %s, activations of %s"):format(s.schedule,
+  say(("\nSimulated as %s: %s an iteration, bubble %s, activations of %s"):format(s.schedule,
     format.number(s.time, "s"), format.number(s.bubble_rate, "%", 3), format.number(s.activations, "bytes")))
   local alive, held = {}, {}
   for _, name in ipairs(parts.memory) do
@@ -54,7 +55,7 @@ local function print_simulated(s, peak)
   end
   for i, item in ipairs(peak.held) do held[i] = ("%d of stage %d"):format(item.microbatches, item.stage) end
   local moment = peak.moment
-  print(("Fullest is device %d, with %s from %s on, in the %s pass of micro-batch %d at stage %d: %s. Micro-batches "
+  say(("Fullest is device %d, with %s from %s on, in the %s pass of micro-batch %d at stage %d: %s. Micro-batches "
     .. "held: %s"):format(peak.device, format.number(peak.total, "bytes"), format.number(peak.time, "s"),
     moment.pass:gsub("_", " "), moment.microbatch, moment.stage, table.concat(alive, ", "), table.concat(held, ", ")))
 end
@@ -62,7 +63,7 @@ end
 local function print_details(values, c, machine)
   local report = require "tperf.report"
   local function section(title, rows, columns)
-    print(("\n%s"):format(title))
+    say(("\n%s"):format(title))
     fitted.print(values, rows, columns)
   end
   print()
@@ -71,7 +72,7 @@ local function print_details(values, c, machine)
   local capacity = format.number(visible_memory(machine), "bytes")
   report.print(parts.of("memory of the fullest GPU, which has " .. capacity, c.memory, parts.memory, c.memory.total,
     "bytes"))
-  if c.host_memory then print(("\nThe host's memory holds %s for it"):format(format.number(c.host_memory, "bytes"))) end
+  if c.host_memory then say(("\nThe host's memory holds %s for it"):format(format.number(c.host_memory, "bytes"))) end
   if c.pp > 1 then section("Stages, and the memory of a GPU of each", stages.rows(c), stages.columns) end
   for _, kind in ipairs(c.kinds) do
     if kind.count > 0 then
@@ -101,8 +102,9 @@ return {
   summary = "time and memory of one configuration",
   arguments = "MODEL",
   from = { "models files" },
+  example = "tperf train gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16",
+  quick = { "system", "batch", "tp", "pp", "dp", "micro-batch", "recompute", "tokens", "explain", "from" },
   details = [[
-For example: tperf train gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --micro-batch 1
 Prints the breakdown of the iteration time and of the memory, by stage and by op.]],
   options = configuration.options(false, options.join({
     required.option, launch.option,
