@@ -2948,7 +2948,8 @@ tperf.report = {}
 function tperf.report.configurations(rows, first) end
 
 ---Rows as CSV. The heading is the column's key, or its title if the key is a function. Numbers are in SI units, with
----enough digits to read back unchanged; nil is an empty field.
+---enough digits to read back unchanged; nil is an empty field. Without columns, every field that is no list is one,
+---those of records within rows by their paths ("memory.total").
 ---@param rows table[]
 ---@param wanted? (string|tperf.Column)[]
 ---@param options? tperf.report.csv.request

@@ -84,6 +84,15 @@ describe("a script's files", function()
     assert.equal(0, program.shell("tperf run --out moved/out moved/one.lua", folder).code)
   end)
 
+  it("may be written again by their script under another name", function()
+    runs("io.open('x.csv', 'w'):write '1'", "", "one.lua")
+    refuses("another script wrote it", "io.open('x.csv', 'w')", "", "two.lua")
+    program.shell("mv one.lua renamed.lua", folder)
+    assert.equal(0, program.shell("tperf run renamed.lua", folder).code)
+    runs("print 'talk'", "", "one.lua") -- the renamed one's by now
+    refuses("another script wrote it", "io.open('x.csv', 'w')", "", "two.lua")
+  end)
+
   it("ignore another user's journal", function()
     if program.shell("id -u").out ~= "0\n" then return end
     runs "io.open('x.csv', 'w'):write 'one'"

@@ -161,6 +161,8 @@ describe("report.csv", function()
 
   it("takes all scalar fields in a stable order, also those the first row lacks", function()
     assert.equal("a,b,c\n1,,x\n,2,\n", report.csv { { c = "x", a = 1, t = {} }, { b = 2 } })
+    assert.equal("a,m.total,m.x.y\n1,2,3\n4,,\n", -- records within rows, but no lists
+      report.csv { { a = 1, m = { total = 2, x = { y = 3 }, list = { 1, 2 } } }, { a = 4 } })
   end)
 end)
 

@@ -102,6 +102,15 @@ const char *tperf_folder_script(void) {
     return script;
 }
 
+bool tperf_folder_script_is_gone(const char *path, size_t length) {
+    char text[LONGEST_SCRIPT + 1];
+    if (length == 0 || length >= LONGEST_SCRIPT || folder.descriptor < 0) return false;
+    if (memchr(path, '?', length) || (length == 1 && *path == '-')) return false;
+    memcpy(text, path, length);
+    text[length] = '\0';
+    return faccessat(folder.descriptor, text, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+}
+
 static size_t without_last(const char *out, size_t used) {
     while (used > 0 && out[used - 1] != '/')
         used--;

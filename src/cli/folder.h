@@ -32,6 +32,10 @@ void tperf_folder_set_script(const char *path);
 // The script's path relative to the output folder, which identifies it.
 const char *tperf_folder_script(void);
 
+// Whether no file is at such a path any more: that script was renamed or removed. False for standard input, and for
+// paths that are not written here as they are.
+bool tperf_folder_script_is_gone(const char *path, size_t length);
+
 // Resolves a path that a script may write; NULL, or why it may not.
 const char *tperf_folder_resolve(const char *path, size_t length, tperf_folder_entry *place);
 

@@ -1,5 +1,5 @@
 // journal.c: records the files that runs wrote, in a file in each folder, so that a later run of the same script may
-// replace them, and nothing else. A line is "CHECKSUM  NAME\tSCRIPT", added before the file is moved into place: a file
+// replace them, or of another one if that script is there no more (it was renamed), and nothing else. A line is "CHECKSUM  NAME\tSCRIPT", added before the file is moved into place: a file
 // whose checksum has no line was not written by a run, or was changed since. Scripts cannot write the journal, since
 // its name starts with a dot; one owned by another user is ignored.
 #include <errno.h>
@@ -81,8 +81,8 @@ static tperf_owner owner_in(const char *text, size_t size, const char *name, con
         const char *found = names(text, length, name, &script_length);
         if (!found) continue;
         bool same = memcmp(text, digest, TPERF_SHA256_DIGITS) == 0;
-        if (same && script_length == strlen(script) && memcmp(found, script, script_length) == 0)
-            return TPERF_OWN;
+        bool own = script_length == strlen(script) && memcmp(found, script, script_length) == 0;
+        if (same && (own || tperf_folder_script_is_gone(found, script_length))) return TPERF_OWN;
         if (same) owner = TPERF_OTHER_SCRIPTS;
         if (owner == TPERF_FOREIGN) owner = TPERF_CHANGED;
     }

@@ -35,17 +35,23 @@ local function is_scalar(value)
   return kind == "number" or kind == "string" or kind == "boolean"
 end
 
--- The scalar fields of the rows, sorted, because pairs() has no fixed order. All rows are looked at, because a field
--- may be absent from the first.
-local function default_columns(rows)
+local DEEPEST <const> = 5 -- levels of records within a row
+
+-- The scalar fields of the rows, sorted, because pairs() has no fixed order; nested: those of records within them, too,
+-- as paths. All rows are looked at, because a field may be absent from the first.
+local function default_columns(rows, nested)
   local names, seen = {}, {}
-  for _, row in ipairs(rows) do
-    for name, value in pairs(row) do
-      if type(name) == "string" and is_scalar(value) and not seen[name] then
-        seen[name], names[#names + 1] = true, name
+  local function add(record, prefix, depth)
+    for name, value in pairs(record) do
+      local path = type(name) == "string" and prefix .. name
+      if path and is_scalar(value) and not seen[path] then
+        seen[path], names[#names + 1] = true, path
+      elseif path and nested and type(value) == "table" and depth < DEEPEST and rawget(value, 1) == nil then
+        add(value, path .. ".", depth + 1)
       end
     end
   end
+  for _, row in ipairs(rows) do add(row, "", 1) end
   table.sort(names)
   return names
 end
@@ -129,14 +135,15 @@ end
 ---@param what string                     prefix of messages
 ---@param rows table[]
 ---@param wanted? (string|tperf.Column)[]
+---@param nested? boolean  without `wanted`, also the fields of records within rows, by their paths
 ---@return table[] columns  each with name, title, get(row), unit, format, digits, align
-function columns.resolve(what, rows, wanted)
+function columns.resolve(what, rows, wanted, nested)
   columns.check_rows(what, rows)
   if wanted ~= nil then
     if type(wanted) == "table" then argument.list(what, "columns", wanted) else columns.check_wanted(what, wanted) end
   end
   local list, seen = {}, {}
-  for i, given in ipairs(wanted or default_columns(rows)) do
+  for i, given in ipairs(wanted or default_columns(rows, nested)) do
     local column = column_of(given, what, i)
     if type(rows.units) == "table" and type(rows.units[column.name]) == "string" then
       column.unit = column.unit or rows.units[column.name]

@@ -25,7 +25,8 @@ local function field(value, column, row)
 end
 
 --- Rows as CSV. The heading is the column's key, or its title if the key is a function. Numbers are in SI units, with
---- enough digits to read back unchanged; nil is an empty field.
+--- enough digits to read back unchanged; nil is an empty field. Without columns, every field that is no list is one,
+--- those of records within rows by their paths ("memory.total").
 ---@param rows table[]
 ---@param wanted? (string|tperf.Column)[]
 ---@param options? table
@@ -33,7 +34,7 @@ end
 ---  header   false: no line of headings
 ---@return string
 return function(rows, wanted, options)
-  local list = columns.resolve("report.csv", rows, wanted)
+  local list = columns.resolve("report.csv", rows, wanted, true)
   local o = check.record("report.csv", options or {}, options_schema)
   local lines, cells = {}, {}
   if o.header then
