@@ -72,4 +72,20 @@ describe("the prompt", function()
       assert.truthy(result.err:find "^tperf: a[n ]" and not result.err:find("lua/tperf", 1, true), result.err)
     end
   end)
+
+  it("has help and exit, and prints configurations as tables", function()
+    local lines = { "help", "help bubble", 'tperf.train { model = "gpt2", system = "h100-sxm", global_batch = 8 }',
+      "help = 3", "help", "exit", "print 'never'" }
+    local result = program.shell(("printf '%%s\\n' %s | %s repl"):format(
+      table.concat((function()
+        local quoted = {}
+        for i, line in ipairs(lines) do quoted[i] = program.quote(line) end
+        return quoted
+      end)(), " "), program.quote(program.path)))
+    assert.equal("", result.err)
+    assert.truthy(result.out:find "^Type an expression")
+    assert.truthy(result.out:find "\nbubble\n  Time in which")
+    assert.truthy(result.out:find "\ntp  pp  dp  mbs.*\nfields: breakdown, ")
+    assert.truthy(result.out:find "\n3\n$")
+  end)
 end)

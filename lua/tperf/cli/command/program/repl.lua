@@ -1,6 +1,7 @@
 local core = require "tperf.core"
 local lazy = require "tperf.base.lazy"
 local limits = require "tperf.cli.sandbox.limits"
+local terminal = require "tperf.output.terminal"
 local wording = require "tperf.base.wording"
 
 -- A value on one line: fields sorted, nested tables down to a few levels.
@@ -21,7 +22,26 @@ local function show(value, depth)
   return "{ " .. table.concat(parts, ", ") .. " }"
 end
 
+local function is_configuration(value)
+  return type(value) == "table" and value.strategy ~= nil and value.micro_batch ~= nil and value.breakdown ~= nil
+end
+
+-- Configurations as the commands print them, and the names of their fields.
+local function print_configurations(rows)
+  local configuration, shown = require "tperf.cli.ask.configuration", require "tperf.cli.answer.shown"
+  require "tperf.cli.answer.fitted".print({}, rows, shown.columns(rows, configuration.columns))
+  local names = {}
+  for name in pairs(rows[1]) do names[#names + 1] = name end
+  table.sort(names)
+  terminal.say("fields: " .. table.concat(names, ", "))
+end
+
 local function print_results(...)
+  local first = ...
+  if select("#", ...) >= 1 and type(first) == "table" then
+    if is_configuration(first) then return print_configurations { first } end
+    if is_configuration(first[1]) then return print_configurations(first) end
+  end
   local parts = {}
   for i = 1, select("#", ...) do parts[i] = (show((select(i, ...)), 3)) end
   if #parts > 0 then print(table.concat(parts, "\t")) end
@@ -40,8 +60,29 @@ local function answer(ok, ...)
   io.stderr:write("tperf: ", what, wording.lines(words), "\n")
 end
 
+local HELP <const> = [[
+Type an expression to see its value, or statements. For example:
+  c = tperf.train { model = "gpt2", system = "h100-sxm", global_batch = 64, dp = 8 }
+  c.memory
+  tperf.search { model = "gpt2", system = "h100-sxm", gpus = 8, global_batch = 64 }
+`help mfu` explains a term, `help does it fit` finds a command. Functions are in
+docs/scripting.md and docs/api.md. `exit` or Ctrl-D ends.
+]]
+
+-- What a line says that is no Lua: "help", "help mfu", "exit". Returns whether it was such a line, and whether to end.
+local function order(line, env)
+  local word, rest = line:match "^%s*(%a+)%s*(.-)%s*$"
+  if not word or rawget(env, word) ~= nil then return false end
+  if (word == "exit" or word == "quit") and (rest == "" or rest == "()") then return true, true end
+  if word ~= "help" or rest:find "^[=.:,]" then return false end
+  rest = rest:gsub("^%((.-)%)$", "%1")
+  io.stdout:write(rest == "" and HELP or require "tperf.cli.guide.find".find(rest)
+    or ("nothing is known of '%s'\n"):format(wording.visible(rest)))
+  return true
+end
+
 -- Reads lines until they form a chunk: an expression or statements. Returns nil at the end of the input.
-local function read_chunk(read, env, interrupted)
+local function read_chunk(read, env, interrupted) -- nil: the end
   local text = ""
   while true do
     local line = read(text == "" and "> " or ">> ")
@@ -49,7 +90,10 @@ local function read_chunk(read, env, interrupted)
       if not interrupted() then return nil end
       text, line = "", "\n"
     end
-    text = text .. line
+    local ordered, ends = false, false
+    if text == "" then ordered, ends = order(line, env) end
+    if ends then return nil, true end
+    text = ordered and "" or text .. line
     local chunk = load("return " .. text, "=input", "t", env)
     local message
     if not chunk then chunk, message = load(text, "=input", "t", env) end
@@ -77,7 +121,8 @@ end
 return {
   summary = "an interactive prompt",
   details = [[
-Prints the values of expressions; the library is loaded as `tperf`. Ctrl-D ends it.
+Prints the values of expressions; the library is loaded as `tperf`. `help` says what to type, `help mfu`
+explains a term, `exit` or Ctrl-D ends it.
 On a terminal, if libedit is installed, lines can be edited, the arrow keys bring back
 earlier ones, and Tab completes fields and the names of models and systems.]],
   options = limits.options,
@@ -97,7 +142,8 @@ earlier ones, and Tab completes fields and the names of models and systems.]],
     end
     local read = at_terminal and core.is_terminal(2) and edited(host, env) or plain
     while true do
-      local chunk = read_chunk(read, env, host.limits.interactive)
+      local chunk, left = read_chunk(read, env, host.limits.interactive)
+      if left then return end
       if not chunk then break end
       host.limits.interactive()
       answer(pcall(chunk))
