@@ -439,7 +439,7 @@ install: $(B)/tperf ## install the program, its data, man page and completions b
 	$(B)/tperf help --man > "$(INTO)/share/man/man1/tperf.1"
 	chmod 644 "$(INTO)/share/man/man1/tperf.1"
 	$(foreach shell,$(SHELLS),$(call install-completion,$(shell)) &&) true
-	$(call install-trees,$(DATA_FOLDERS) scripts meta,$(SHARE))
+	$(call install-trees,$(DATA_FOLDERS) scripts meta docs,$(SHARE))
 	if [ -f $(PAGE)/tperf.html ]; then install -d -m 755 "$(SHARE)/page" && install -m 644 $(PAGE)/tperf.html "$(SHARE)/page/"; fi
 
 install-lua: $(MODULE) ## install the module for stock lua5.4 below PREFIX

@@ -33,8 +33,12 @@ describe("make install", function()
       local tperf = root .. "/usr/local/bin/tperf"
       assert.truthy(alone(tperf, "--version"):find(VERSION, 1, true))
       assert.truthy(alone(tperf, "train llama-2-7b -s h100-sxm -b 64 --tp 8"):find "software typical")
-      assert.equal(run "find models systems software kernels recipes scripts meta -type f | wc -l",
+      assert.equal(run "find models systems software kernels recipes scripts meta docs -type f | wc -l",
         run(("cd %s/usr/local/share/tperf && find . -type f ! -path './page/*' | wc -l"):format(root)))
+      -- Every page that help, messages and answers name is there.
+      local cited = run "grep -rhoE 'docs/[a-z_]+[.]md' lua/tperf src README.md | sort -u"
+      assert.truthy(select(2, cited:gsub("\n", "")) > 10)
+      for page in cited:gmatch "[^\n]+" do program.slurp(("%s/usr/local/share/tperf/%s"):format(root, page)) end
       -- It shows its own files, not the source tree's.
       local shown = program.shell(("cd / && env -i %s show h100-sxm"):format(tperf))
       assert.equal(root .. "/usr/local/share/tperf/systems/h100-sxm.yaml:\n", shown.err)

@@ -1,7 +1,7 @@
 --- The wording of messages: how values are shown, and how long a message may be.
 local hidden = require "tperf.core".hidden
 local suggest = require "tperf.base.suggest"
-local math, string, table, utf8 = math, string, table, utf8 -- a script may delete the globals
+local math, string, table = math, string, table -- a script may delete the globals
 
 local wording = {}
 
@@ -32,29 +32,6 @@ end
 --- The same, but for line ends and tabs.
 function wording.lines(text)
   return (text:gsub("[^\n\t]+", wording.visible))
-end
-
---- Text in lines of at most `width` characters, broken at blanks; a longer word has a line of its own.
----@param text string
----@param width integer
----@param indent? string  before every line but the first
----@return string[] lines
-function wording.wrap(text, width, indent)
-  local lines, line, used = {}, nil, 0
-  for word in text:gmatch "%S+" do
-    local size = utf8.len(word) or #word
-    if line and used + 1 + size > width then
-      lines[#lines + 1], line = line, nil
-    end
-    if line then
-      line, used = line .. " " .. word, used + 1 + size
-    else
-      line = (lines[1] and indent or "") .. word
-      used = (lines[1] and indent and #indent or 0) + size
-    end
-  end
-  lines[#lines + 1] = line or ""
-  return lines
 end
 
 --- A value as a message shows it: short and on one line.

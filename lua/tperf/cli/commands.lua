@@ -33,34 +33,7 @@ function commands.find(name)
   return module and require(module)
 end
 
--- The folders that commands are in, as headings.
-local GROUPS <const> = { { "question", "questions" }, { "data", "models, machines and measurements" },
-  { "program", "scripts and the program itself" } }
-
---- The text that `tperf` and `tperf help` print.
----@return string
-function commands.overview()
-  local lines, definitions = {}, require "tperf.input.help".definitions
-  for _, group in ipairs(GROUPS) do
-    local list = {}
-    for _, name in ipairs(commands.names()) do
-      if all()[name]:find(group[1], #PREFIX + 1, true) == #PREFIX + 1 then
-        list[#list + 1] = { ("%-10s"):format(name), commands.find(name).summary }
-      end
-    end
-    lines[#lines + 1] = "\n" .. group[2] .. ":"
-    local defined = definitions(list, "  ")
-    table.move(defined, 1, #defined, #lines + 1, lines)
-  end
-  return ([[
-usage: tperf COMMAND [OPTIONS] [ARGUMENTS]
-
-Predicts how large transformer models train and serve on GPU clusters.
-%s
-
-`tperf help COMMAND` tells more of one, `tperf help mfu` explains a term, and
-`tperf help does it fit` finds the command for a question.
-]]):format(table.concat(lines, "\n"))
-end
+--- Whether a command's file is in this folder below lua/tperf/cli/command.
+function commands.is_in(name, folder) return all()[name]:sub(#PREFIX + 1):match "^[^.]*" == folder end
 
 return commands

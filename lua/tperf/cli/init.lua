@@ -53,7 +53,7 @@ return function(host, arguments)
   if core.ranks.count > 1 then core.search.threads = core.ranks.share end
   host.program = arguments[0]
   if not name then
-    io.stdout:write(commands.overview())
+    io.stdout:write(require "tperf.cli.guide.overview"())
     return 0
   end
   name = ALIASES[name] or name

@@ -1,6 +1,6 @@
 --- What `--help` prints, in 80 columns, from a command's declaration (tperf.input.options).
 local options = require "tperf.input.options"
-local wording = require "tperf.base.wording"
+local wrap = require "tperf.base.wrap"
 
 local help = {}
 
@@ -10,7 +10,7 @@ local LEFT <const> = 28 -- of the names of options: the help of one with a longe
 -- Adds a text after a name, as a list of definitions is printed.
 local function define(lines, name, text, left, before)
   local indent = before .. (" "):rep(left + 2)
-  local body = wording.wrap(text, WIDTH - #indent)
+  local body = wrap(text, WIDTH - #indent)
   local head = before .. name
   if #name > left then
     lines[#lines + 1] = head
@@ -39,7 +39,7 @@ function help.filled(text)
   local lines, paragraph = {}, {}
   local function finish()
     if paragraph[1] then
-      table.move(wording.wrap(table.concat(paragraph, " "), WIDTH), 1, WIDTH * #paragraph, #lines + 1, lines)
+      table.move(wrap(table.concat(paragraph, " "), WIDTH), 1, WIDTH * #paragraph, #lines + 1, lines)
     end
     paragraph = {}
   end
@@ -97,7 +97,7 @@ end
 ---@param all boolean     also what a command that names its most usual options (`quick`) says of the others
 ---@return string
 function help.text(name, command, all)
-  local lines = wording.wrap(options.usage(name, command):gsub("\n$", ""), WIDTH, "  ")
+  local lines = wrap(options.usage(name, command):gsub("\n$", ""), WIDTH, "  ")
   append(lines, { "", command.summary:sub(1, 1):upper() .. command.summary:sub(2) .. "." })
   local quick = command.quick and not all
   if command.example then

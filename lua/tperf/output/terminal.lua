@@ -1,6 +1,5 @@
 --- What the terminal can show. Keeps its own os.getenv and io, which a script may lose.
 local core = require "tperf.core"
-local wording = require "tperf.base.wording"
 
 local getenv = os.getenv
 
@@ -65,7 +64,7 @@ end
 ---@param text string
 function terminal.say(text)
   for line in (text .. "\n"):gmatch "([^\n]*)\n" do
-    print(#line > WIDTH and table.concat(wording.wrap(line, WIDTH), "\n") or line)
+    print(#line > WIDTH and table.concat(require "tperf.base.wrap"(line, WIDTH), "\n") or line)
   end
 end
 

@@ -4,7 +4,7 @@ local glossary = require "tperf.cli.guide.glossary"
 local help = require "tperf.input.help"
 local options = require "tperf.input.options"
 local questions = require "tperf.cli.guide.questions"
-local wording = require "tperf.base.wording"
+local wrap = require "tperf.base.wrap"
 
 local guide = {}
 
@@ -31,7 +31,7 @@ end
 local function add(lines, more) table.move(more, 1, #more, #lines + 1, lines) end
 
 local function indented(text)
-  return wording.wrap("  " == text:sub(1, 2) and text:sub(3) or text, WIDTH - 2, "")
+  return wrap("  " == text:sub(1, 2) and text:sub(3) or text, WIDTH - 2, "")
 end
 
 -- Adds text in lines that start with two blanks.
@@ -86,7 +86,7 @@ end
 ---@param line string
 ---@return string[]
 function guide.command(line)
-  local parts = wording.wrap(line, WIDTH - 4, "  ")
+  local parts = wrap(line, WIDTH - 4, "  ")
   for i = 1, #parts - 1 do parts[i] = parts[i] .. " \\" end
   return parts
 end

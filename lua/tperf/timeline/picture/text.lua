@@ -1,7 +1,7 @@
 --- A timeline for the terminal: a line per device, a few cells per pass with its letter and micro-batch: "F12--".
 local check = require "tperf.base.check"
 local palette = require "tperf.timeline.picture.palette"
-local wording = require "tperf.base.wording"
+local wrap = require "tperf.base.wrap"
 
 local FILL = { F = "-", B = "=", D = "~", W = ":" }
 local OPTIONS = { width = check.integer { min = 20, max = 100000, optional = true },
@@ -61,7 +61,7 @@ return function(t, options)
   local width = o.width or o.columns and cells_in(t, o.columns, digits, peaks) or CELLS
   local head = ("%s: %s, %s, %s; makespan %s, bubble %.1f %%"):format(t:title(), t:count "device",
     t:count "stage", t:count "micro-batch", t:show(t.makespan, "time"), 100 * t.bubble_rate)
-  out[1] = table.concat(wording.wrap(head, o.columns or math.huge, "  "), "\n")
+  out[1] = table.concat(wrap(head, o.columns or math.huge, "  "), "\n")
   for d = 1, t.devices do
     local text, letters = line(t, d, width)
     for letter in pairs(letters) do used[letter] = true end

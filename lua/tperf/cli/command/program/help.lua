@@ -27,7 +27,7 @@ term (docs/glossary.md). Several words are looked up among the questions that co
     if values.man then
       io.stdout:write(require "tperf.cli.man"())
     elseif not name then
-      io.stdout:write(commands.overview())
+      io.stdout:write(require "tperf.cli.guide.overview"())
     else
       local text = of_words(arguments)
       if text then return io.stdout:write(text) and 0 end

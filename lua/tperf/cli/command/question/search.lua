@@ -94,7 +94,10 @@ took a time between `from` and `to`. `tperf help mfu` explains a column, as any 
     if #rows > 0 and values.launch then
       launch.print(rows, values.launch, launch.trained(asked, values.tokens))
     elseif #rows > 0 then
-      require "tperf.cli.answer.table"(values, rows, columns_for(found.candidates, values.simulate or reranked(rows)))
+      local columns = columns_for(found.candidates, values.simulate or reranked(rows))
+      local for_people = not values.json and not values.csv
+      require "tperf.cli.answer.table"(values, for_people and require "tperf.cli.answer.alike"(rows, columns) or rows,
+        columns)
       local unproven = not values.json and not values.csv and unproven_of(results)
       if unproven then say(("(%s)"):format(unproven)) end
       configuration.tell(values, rows, asked.system, true)
