@@ -9,9 +9,10 @@ local MOST_COMPARED <const> = 64 << 20 -- bytes of an output whose changes are s
 
 local function say(...) io.stdout:write(wording.visible(string.format(...)), "\n") end
 
--- Reports the inputs of the run that have changed. The manifest may name any path: only regular files are read.
+-- Reports the inputs of the run that have changed. The manifest may name any path: only regular files are read. Returns
+-- how many, tperf itself not among them.
 local function check_inputs(content, host)
-  local core = require "tperf.core"
+  local core, changed = require "tperf.core", 0
   if content.tperf ~= core.version then say("tperf was %s and is %s", content.tperf, core.version) end
   if content.build and content.build ~= core.sources then
     say("another engine: tperf's build was %s and is %s", content.build, core.sources)
@@ -26,7 +27,19 @@ local function check_inputs(content, host)
     elseif hash ~= input.sha256 then
       say("%s: has changed since the run", input.file)
     end
+    if hash ~= input.sha256 then changed = changed + 1 end
   end
+  return changed
+end
+
+-- Says why outputs differ, as far as the inputs tell.
+local function tell_why(content, changed)
+  local core = require "tperf.core"
+  if content.tperf == core.version and (content.build or core.sources) == core.sources then return end
+  local page = require "tperf.base.roots".installed "docs/changed.md" or "docs/changed.md"
+  say(changed > 0 and "they differ because of these files or because tperf changed"
+    or "they differ because tperf changed")
+  say("(%s lists the answers that are others, why, and how to get the old ones)", page)
 end
 
 -- Redirects outputs with absolute names below the run's folder to the new folder.
@@ -116,7 +129,7 @@ is 1 when an output differs.]],
     local content = manifest.read(dir, host)
     local ok, message = limits.apply(values, host)
     if not ok then return false, message end
-    check_inputs(content, host)
+    local inputs = check_inputs(content, host)
     local folder, record, problem = run_again(content, dir, host)
     local same, expected = 0, {}
     if not problem then
@@ -137,6 +150,7 @@ is 1 when an output differs.]],
     end
     local changed = same < #content.outputs
     for name in pairs(record.written) do changed = changed or not expected[name] end
+    if changed then tell_why(content, inputs) end
     return changed and 1 or 0
   end,
 }
