@@ -1111,7 +1111,7 @@
 ---@field slow_pipeline_links_cost? boolean pipeline links between domains take time
 ---@field small_gradients_reduced? boolean gradients of replicated biases and norm parameters are all-reduced
 ---@field stages_may_differ? boolean pipeline stages need not hold equally many layers
----@field typical_software? boolean training without 'software' uses the profile `typical`
+---@field typical_software? boolean training without 'software' uses the profile of the stack that its arguments imply
 
 ---@class tperf.saturation.request
 ---@field tolerance? number relative precision of the rate (0.01)
@@ -1177,7 +1177,7 @@
 ---@field global_batch integer global batch, in sequences
 ---@field seq? integer sequence length (default: the model's)
 ---@field rules? string|table Modelling rules (`tperf list rules`). "default", "subramanian2024" or a table, see tperf.rules.
----@field software? string|table Training stack (`tperf list software`; default typical; none: no stack). A profile's name, a file or a table, see tperf.software. "none" is the default of rules without `typical_software`.
+---@field software? string|table Training stack (default: by the layout; none: no stack). A profile's name, a file or a table, see tperf.software. By default the commonest stack that does what the arguments say, with `typical` numbers: on TPUs MaxText; one part per layer: with adapters in 16 bits transformers-4, with an optimizer on the host deepspeed-2026, under ZeRO 3 fsdp2-2026; ZeRO 1 and 2 over some replicas: internevo-0.5; else megatron-core-2026; eager kernels: typical. "none" is the default of rules without `typical_software`.
 ---@field strategy? string|string[]|table How a layer is split (`tperf list strategies`; default tensor). By default the first strategy that has the axes given. tperf.search takes "all", too, and ranks them together.
 ---@field tp? integer|integer[] tensor parallelism: heads and features
 ---@field tp1? integer|integer[] 2-D tensor parallelism: features, columns of weights
@@ -1368,7 +1368,7 @@
 ---@field source? string what it is called, where its numbers come from
 ---@field facts? string where what the stack does comes from: its loss, dtypes, switches …
 ---@field kernel? "flash"|"flash1"|"flash2"|"unfused" how attention runs where a run does not say: "flash", one fused kernel, the GPU's fastest; "flash2", FlashAttention 2, which is slower on Hopper; "flash1", FlashAttention 1, as slow as in Triton on every GPU; or "unfused", several
----@field like? "typical"|"tuned" the shared profile whose fitted numbers it has, and with them the errors: no run of it was compared
+---@field like? "typical"|"tuned" the shared profile whose fitted numbers it has, and with them the errors
 ---@field rank_order? string the stack's order of ranks, from neighbours to distant GPUs (Megatron-Core's, "tp-cp-ep-dp-pp"; of engines "tp-cp-pp-dp")
 ---@field sharding? "megatron"|"deepspeed"|"fsdp" whose ZeRO shards where a run does not say: "megatron", "deepspeed" or "fsdp", as tperf.train has it
 ---@field gradient_shard? boolean whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
@@ -1400,7 +1400,7 @@
 ---@field compile? boolean false: it runs PyTorch's eager kernels where a run does not say
 ---@field engine? table of what serves requests (tperf.serve): { release, limits = { { systems = parts of names, below = bytes of memory, max_num_seqs, max_num_batched_tokens, graph_tokens, graph_tokens_few (of engines of less than 4 GPUs) }, … } (what it takes by device where its command says nothing: the first row that holds), scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), compiled (true: a compiler fuses pointwise ops between kernels), prefill_graphs (whether CUDA graphs cover prompts), delta = "merged" or "separate" (projections of gated delta nets), experts_step = { fp8 =, fp4 = } (seconds that a block of experts takes besides), fused_casts (generations of GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves caches whole), fused_experts and portable_experts (dtypes in which blocks of experts run in fused kernels, or in portable ones), portable_families (of models whose blocks of experts run in portable ones in 16 and 8 bits), experts_setup (seconds), compile (seconds: see `cold` of tperf.serve), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes), state_dtype ("fp32": of recurrent layers whose model does not say), pooled (true: layers that keep all tokens, a window's or a state have their own blocks), pooled_families, unpooled_families (of which alone, or of which not), swa_full_tokens_ratio (0.8), mamba_full_memory_ratio (0.9), mamba_states (3: for each request that may run), graph_tokens (512: of the largest CUDA graph), estimate = { init_new_token_ratio (0.7), min_new_token_ratio_factor (0.14), new_token_ratio_decay_steps (600), retract_decode_steps (20), clip_max_new_tokens (4096) } (of SGLang's scheduler: docs/serving.md) }
 ---@field accumulation? "fused"|"separate" how a micro-batch's weight gradients are added to those kept, or copied to where replicas reduce them: "fused", by the product that makes them (Megatron-LM's gradient_accumulation_fusion); "separate", by a kernel of its own; not given: at no cost
----@field runs? integer how many published runs it was fitted to
+---@field runs? integer how many published runs it was fitted to; with `like`, how many of its runs that one was fitted to (none: no run of it was compared)
 ---@field error? number half of them are within this part of the measured time, predicted by a fit to others of them
 ---@field spread? number[] nine tenths of them took between spread[1] and spread[2] times the predicted time: the 5 % and 95 % quantiles of measured / predicted
 ---@field reach? number[] of `typical`: the same of runs that a stack's own profile had not seen the like of: on another system, on more GPUs, of another family of models
@@ -1657,7 +1657,7 @@
 ---@field global_batch integer global batch, in sequences
 ---@field seq? integer sequence length (default: the model's)
 ---@field rules? string|table Modelling rules (`tperf list rules`). "default", "subramanian2024" or a table, see tperf.rules.
----@field software? string|table Training stack (`tperf list software`; default typical; none: no stack). A profile's name, a file or a table, see tperf.software. "none" is the default of rules without `typical_software`.
+---@field software? string|table Training stack (default: by the layout; none: no stack). A profile's name, a file or a table, see tperf.software. By default the commonest stack that does what the arguments say, with `typical` numbers: on TPUs MaxText; one part per layer: with adapters in 16 bits transformers-4, with an optimizer on the host deepspeed-2026, under ZeRO 3 fsdp2-2026; ZeRO 1 and 2 over some replicas: internevo-0.5; else megatron-core-2026; eager kernels: typical. "none" is the default of rules without `typical_software`.
 ---@field strategy? string|table How a layer is split (`tperf list strategies`; default tensor). By default the first strategy that has the axes given. tperf.search takes "all", too, and ranks them together.
 ---@field gpus? integer GPUs. Of tperf.train, dp and gpus follow from each other.
 ---@field tp? integer tensor parallelism: heads and features
@@ -1736,7 +1736,7 @@
 ---@field file string a CSV file with the columns of one of the published tables (docs/accuracy.md), or a log of nccl-tests
 ---@field system? string|table for all rows, with its network between nodes; default: the system of the GPU that a row names, with the network that the row names
 ---@field rules? string|table "default"
----@field software? string|table the software profile of all rows, or "none": the formulas alone, with what the row's stack is known to do; default: the one that the row names
+---@field software? string|table the software profile of all rows, or "none": the formulas alone, with what the row's stack is known to do; "default": what a question gets that names no stack (tperf.train); default: the one that the row names
 ---@field hold_out? "stack"|"system"|"scale"|"model"|"third" "stack", "system", "scale", "model" or "third": for training runs, refits software profiles without each of these groups in turn and predicts it. A stack is predicted by the shared profile of its kind (`typical` or `tuned`) fitted to the other stacks, the other groups by the stack's own profile, fitted to the rest of its runs: those on other systems; on the smaller half of the GPU counts; of other families of models; two thirds
 ---@field each? function function(case): called with each case in place of keeping it in `cases`, so that a table of a million rows takes 16 bytes a row; not for serving, nor with hold_out
 ---@field intervals? boolean true: a training run has `spread`, { low, high }: nine tenths of runs like it take between so many times the predicted time (false)

@@ -14,9 +14,9 @@ local function with(more)
   return question
 end
 
--- The profile `typical` if everything takes `factor` times as long.
+-- The profile that the run gets by default if everything takes `factor` times as long.
 local function slower(factor)
-  local p = tperf.software "typical"
+  local p = tperf.software "fsdp2-2026"
   return p:with { compute = p.compute * factor, attention = p.attention * factor, memory = p.memory * factor,
     comm = p.comm * factor, host = p.host * factor }
 end

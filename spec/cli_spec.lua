@@ -391,7 +391,7 @@ describe("tperf search, train and collective", function()
     assert.truthy(result.out:find "\nthe first m?a?y? ?n?o?t? ?fits?: 90 %% of such runs hold [%d.]+ %a+ to ")
     assert.truthy(result.out:find "\nplaced in the stack's order of ranks: tp%-")
     assert.truthy(result.out:find "\n%(%-%-wide also shows tokens/s/GPU, ")
-    assert.truthy(result.out:find "\nsoftware typical: median error [%d.]+ %% on runs that its fit did")
+    assert.truthy(result.out:find "\nsoftware megatron%-core%-2026: median error [%d.]+ %% on runs that its fit did")
     assert.truthy(result.out:find "\nwithout waste %(%-%-software none%) the first takes [%d.]+ %a+\n$")
     assert.truthy(result.err:find "^%d+ candidates, %d+ feasible\n")
     local wide = shell("tperf search " .. QUESTION .. " -g 64 -k 1 --software none --wide").out

@@ -740,7 +740,8 @@ function column.maps(o)
   return plot.facets(o), { "gain over the baseline (%)", "first", "second" }
 end
 function column.configurations(o)
-  local list = tperf.search { model = "llama-3.1-8b", system = "h100-sxm", gpus = 16, global_batch = 64, top = 3 }
+  local list = tperf.search { model = "llama-3.1-8b", system = "h100-sxm", gpus = 16, global_batch = 64, top = 3,
+    software = "typical" }
   o.rows, o.x, o.title = list, function(c) return tperf.report.layout(c) end, LONG
   return plot.configurations(o), { "compute", "memory (right)" }
 end

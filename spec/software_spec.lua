@@ -1,4 +1,4 @@
--- The software of a question: `typical` by default, and named in every answer.
+-- The software of a question: by default the stack that its arguments imply, and named in every answer.
 local intervals = require "tperf.describe.intervals"
 local program = require "program"
 local tperf = require "tperf"
@@ -33,17 +33,67 @@ local function class(figure, where)
 end
 
 describe("the software of a question", function()
-  it("is typical by default", function()
+  it("is Megatron-Core by default", function()
     for _, ask in ipairs { train, search } do
-      local usual, typical, none = ask(), ask { software = "typical" }, ask { software = "none" }
-      assert.equal("typical", usual.software)
-      assert.equal(typical.time, usual.time)
-      assert.same(typical.interval, usual.interval)
+      local usual, named, none = ask(), ask { software = "megatron-core-2026" }, ask { software = "none" }
+      assert.equal("megatron-core-2026", usual.software)
+      assert.equal(named.time, usual.time)
+      assert.same(named.interval, usual.interval)
       assert.equal("none", none.software)
       assert.is_true(usual.time > 1.1 * none.time)
     end
     local row = tperf.sweep(with { run = tperf.train, seq = tperf.vary { 2048 } })[1]
-    assert.same({ "typical", train { seq = 2048 }.time }, { row.software, row.time })
+    assert.same({ "megatron-core-2026", train { seq = 2048 }.time }, { row.software, row.time })
+  end)
+
+  it("is the commonest stack that does what the arguments say", function()
+    local lora, qlora = { kind = "lora" }, { kind = "qlora" }
+    local moe <const> = "mixtral-8x7b"
+    for _, case in ipairs {
+      { "fsdp2-2026", { zero = 3 } }, { "fsdp2-2026", { zero = 3, shard = 4 } },
+      { "megatron-core-2026", { zero = 3, tp = 2, dp = 4 } }, { "megatron-core-2026", { zero = 3, pp = 2, dp = 4 } },
+      { "megatron-core-2026", { zero = 3, model = moe, ep = 2, dp = 8 } },
+      { "deepspeed-2026", { zero = 3, sharding = "deepspeed" } },
+      { "deepspeed-2026", { zero = 2, offload_optimizer = 1 } },
+      { "megatron-core-2026", { tp = 2, dp = 4, offload_optimizer = 0.5 } },
+      { "internevo-0.5", { shard = 4 } }, { "internevo-0.5", { shard = 2, tp = 2, dp = 4 } },
+      { "megatron-core-2026", { shard = 4, strategy = "context", cp = 2 } },
+      { "transformers-4", { peft = lora } }, { "transformers-4", { peft = qlora } },
+      { "megatron-core-2026", { peft = lora, precision = "fp8-delayed" } },
+      { "megatron-core-2026", { peft = lora, tp = 2, dp = 4 } },
+      { "maxtext-2024", { system = "tpu-v5p" } }, { "typical", { compile = false } },
+      { "none", { zero = 3, software = "none" } }, { "tuned", { zero = 3, software = "tuned" } },
+    } do
+      assert.equal(case[1], train(case[2]).software)
+    end
+    assert.equal("fsdp2-2026", search({ zero = { 3 } }).software)
+    assert.equal("megatron-core-2026", search({ zero = { 1, 3 } }).software)
+  end)
+
+  it("has what the stack is known to do: which gathers overlap, dtypes, kernels", function()
+    -- FlashAttention 3 and cuDNN on Hopper; ZeRO 3 of PyTorch keeps a shard of 4 + 4 + 8 bytes for a parameter.
+    local mine, typical = train(), train { software = "typical" }
+    assert.is_true(mine.time < typical.time)
+    assert.equal(typical.memory.total, mine.memory.total)
+    local m = train({ zero = 3 }).memory
+    assert.near(16 / 8 * 8030261248, m.weights + m.gradients + m.optimizer, 1e3)
+    -- An owner broadcasts whole matrices after the step: sharding over a node takes their way through the network away.
+    local apart = { dp = 64, global_batch = 64, system = "a100-sxm-80gb" }
+    local all = train { software = "internevo-0.5", dp = apart.dp, system = apart.system }
+    assert.is_true(train({ shard = 8, dp = apart.dp, system = apart.system }).breakdown.data_comm
+      < all.breakdown.data_comm)
+  end)
+
+  it("says what other stacks would choose, where they cut the model otherwise", function()
+    local out = shell("tperf search llama-3.1-8b -s h100-sxm -g 64 -b 512 -k 1").out
+    local seconds = out:match "\nother stacks would choose: fsdp2%-2026 tp 1, pp 1, dp 64, zero 3 %(([%d.]+) s%)"
+    local found = tperf.search { model = "llama-3.1-8b", system = "h100-sxm", gpus = 64, global_batch = 512, tp = 1,
+      pp = 1, zero = 3, top = 1, software = "fsdp2-2026" }[1]
+    assert.near(found.time, tonumber(seconds), 1e-3 * found.time)
+    for _, more in ipairs { "--software typical", "--tp 2", "--zero 0", "--csv" } do
+      out = shell("tperf search llama-3.1-8b -s h100-sxm -g 64 -b 512 -k 1 " .. more).out
+      assert.is_nil(out:find("other stacks", 1, true), more)
+    end
   end)
 
   it("is none under the published rules, and under custom rules without typical_software", function()
@@ -103,9 +153,13 @@ describe("the software of a question", function()
     assert.is_true(c.intervals.time.high / c.time >= usual.intervals.time.high / usual.time)
     assert.same(c.intervals.memory.high / c.memory.total, usual.intervals.memory.high / usual.memory.total)
     assert.truthy(table.concat(c.warnings, "\n"):find("was ever compared", 1, true))
-    local typical, own = tperf.software "typical", tperf.software "transformers-4"
-    for _, name in ipairs { "compute", "attention", "memory", "comm", "host", "overlap" } do
-      assert.equal(typical[name], own[name], name)
+    for _, profile in ipairs(require "tperf.base.catalogue".list "software") do
+      local own = tperf.software(profile)
+      for _, name in ipairs(own.like and { "compute", "attention", "memory", "comm", "host", "overlap" } or {}) do
+        if not (name == "host" and profile == "llm.c-2024") then -- which launches from C
+          assert.equal(tperf.software(own.like)[name], own[name], profile .. ": " .. name)
+        end
+      end
     end
   end)
 
@@ -198,7 +252,7 @@ describe("the software of a question", function()
     local first = shell("tperf run s.lua", folder)
     assert.equal(first.out, shell("tperf run s.lua", folder).out)
     shell("mkdir -p software && sed 's/^compute: .*/compute: 5/' '" .. io.popen("pwd"):read "l"
-      .. "/software/typical.yaml' > software/typical.yaml", folder)
+      .. "/software/megatron-core-2026.yaml' > software/megatron-core-2026.yaml", folder)
     local other = shell("export TPERF_PATH=.; tperf run s.lua", folder)
     assert.equal(0, other.code, other.err)
     assert.is_true(tonumber(other.out) > tonumber(first.out))
@@ -473,7 +527,7 @@ describe("every table of training", function()
     for _, command in ipairs { "search -g 8", "train --dp 8", "memory --dp 8" } do
       local name, rest = command:match "^(%w+) (.*)$"
       local text = ("tperf %s%s %s --recompute full"):format(name, question, rest)
-      assert.truthy(shell(text).out:find "\nsoftware typical", command)
+      assert.truthy(shell(text).out:find("\nsoftware megatron-core-2026", 1, true), command)
       assert.truthy(shell(text .. " --software none").out:find "\nsoftware none", command)
     end
     local infer = shell "tperf infer llama-3.1-8b -s h100-sxm -p 128 -n 8"

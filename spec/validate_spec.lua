@@ -297,6 +297,52 @@ describe("a training run's row", function()
   end)
 end)
 
+describe("a table without stacks", function()
+  -- What a row's columns say, by hand: PyTorch's FSDP where nothing cuts the layers, else Megatron-Core.
+  local function stack_of(row)
+    local zero, whole = row.zero_fsdp:lower(), true
+    for _, axis in ipairs { "tp", "pp", "cp", "ep" } do whole = whole and (row[axis] == "" or row[axis] == "1") end
+    if row.gpu:find "^TPU" then return "maxtext-2024" end
+    if row.peft ~= "" or row.offload ~= "" or zero:find "over" or zero:find "hsdp" then return nil end
+    if whole and row.workload == "pretrain" and zero:find "fsdp" then return "fsdp2-2026" end
+    return not zero:find "fsdp" and row.compile == "" and "megatron-core-2026" or nil
+  end
+
+  it("is predicted as questions that name none: by the stack that each row's layout implies", function()
+    local by, counts = {}, { ["fsdp2-2026"] = 0, ["megatron-core-2026"] = 0 }
+    local path, lines, number = program.temporary ".csv", {}, 0
+    for line in io.lines "spec/data/measured/steps.csv" do
+      number = number + 1
+      local tried = number == 1 or number % sampled(5, 1) == 0 or line:lower():find("fsdp", 1, true)
+      lines[#lines + 1] = tried and line or nil
+    end
+    program.write(path, table.concat(lines, "\n") .. "\n")
+    for name in pairs(counts) do
+      by[name] = {}
+      for _, case in ipairs(tperf.validate({ file = path, software = name }).cases) do
+        by[name][case.row.id] = case.predicted
+      end
+    end
+    for _, case in ipairs(tperf.validate({ file = path, software = "default" }).cases) do
+      local name = stack_of(case.row)
+      if by[name] then
+        counts[name] = counts[name] + 1
+        assert.equal(by[name][case.row.id], case.predicted, case.row.id)
+      end
+    end
+    for name, count in pairs(counts) do assert.is_true(count > 1, name) end
+  end)
+
+  it("is of training runs alone", function()
+    for file, reason in pairs { ["spec/data/measured/serving/closed_loop.csv"] = "is for tables of training runs",
+      ["spec/data/measured/gemm.csv"] = "rows name no stack" } do
+      local ok, message = pcall(tperf.validate, { file = file, software = "default" })
+      assert.is_false(ok)
+      assert.truthy(tostring(message):find(reason, 1, true), message)
+    end
+  end)
+end)
+
 describe("tables of training runs", function()
   local gpus = require "tperf.measured.gpus"
   local peak = require "tperf.measured.run.peak"

@@ -64,6 +64,7 @@ describe("tperf run --out and tperf verify", function()
       ["./helper.lua"] = reference(HELPER), ["machine.yaml"] = reference(program.slurp(folder .. "/machine.yaml")),
       ["models/subramanian2024/gpt3.yaml"] = reference(program.slurp "models/subramanian2024/gpt3.yaml"),
       ["rows.csv"] = reference(program.slurp(path .. "/rows.csv")),
+      ["software/megatron-core-2026.yaml"] = reference(program.slurp "software/megatron-core-2026.yaml"),
       ["software/typical.yaml"] = reference(program.slurp "software/typical.yaml"),
       ["sub/notes.txt"] = reference(program.slurp(path .. "/sub/notes.txt")), ["stdout.txt"] = reference "done\n",
     }, files)

@@ -381,8 +381,12 @@ def search(
     sharding: whose ZeRO: megatron (default), deepspeed or fsdp. What each keeps of a parameter, see
         docs/memory.md: the default of weights and gradients.
     simulate: true: rank by simulation, pass by pass; false: never
-    software: training stack (`tperf list software`; default typical; none: no stack). A profile's name, a
-        file or a table, see tperf.software. "none" is the default of rules without `typical_software`.
+    software: training stack (default: by the layout; none: no stack). A profile's name, a file or a table,
+        see tperf.software. By default the commonest stack that does what the arguments say, with `typical`
+        numbers: on TPUs MaxText; one part per layer: with adapters in 16 bits transformers-4, with an
+        optimizer on the host deepspeed-2026, under ZeRO 3 fsdp2-2026; ZeRO 1 and 2 over some replicas:
+        internevo-0.5; else megatron-core-2026; eager kernels: typical. "none" is the default of rules
+        without `typical_software`.
     strategy: how a layer is split (`tperf list strategies`; default tensor). By default the first strategy
         that has the axes given. tperf.search takes "all", too, and ranks them together.
     threads: number of threads (default: one per usable processor)
@@ -710,8 +714,12 @@ def train(
     shard: replicas that ZeRO shards over: hybrid shards
     sharding: whose ZeRO: megatron (default), deepspeed or fsdp. What each keeps of a parameter, see
         docs/memory.md: the default of weights and gradients.
-    software: training stack (`tperf list software`; default typical; none: no stack). A profile's name, a
-        file or a table, see tperf.software. "none" is the default of rules without `typical_software`.
+    software: training stack (default: by the layout; none: no stack). A profile's name, a file or a table,
+        see tperf.software. By default the commonest stack that does what the arguments say, with `typical`
+        numbers: on TPUs MaxText; one part per layer: with adapters in 16 bits transformers-4, with an
+        optimizer on the host deepspeed-2026, under ZeRO 3 fsdp2-2026; ZeRO 1 and 2 over some replicas:
+        internevo-0.5; else megatron-core-2026; eager kernels: typical. "none" is the default of rules
+        without `typical_software`.
     strategy: how a layer is split (`tperf list strategies`; default tensor). By default the first strategy
         that has the axes given. tperf.search takes "all", too, and ranks them together.
     tp: tensor parallelism: heads and features

@@ -9,8 +9,9 @@ local unfit = require "tperf.describe.unfit"
 
 local runtime = {}
 
---- The default profile; and the name that asks for none.
-runtime.USUAL, runtime.NONE = "typical", "none"
+--- The profile of stacks without one of their own; the name that asks for none; and, of `validate`, the one that asks
+--- for what a question without a stack gets (tperf.question.problem).
+runtime.USUAL, runtime.NONE, runtime.IMPLIED = "typical", "none", "default"
 
 local SHARED <const> = { [runtime.USUAL] = true, tuned = true } -- profiles that describe stacks without their own
 
@@ -20,12 +21,10 @@ local PLAIN <const> = { norm = "pytorch", loss = "pytorch", accumulation = "sepa
   module_calls = 3 }
 local plain_of = check.once(function(profile) return profile:with(PLAIN) end)
 
---- The profile that a question asks for, else its rules' default; nil: only the formulas.
+--- The profile that a question asks for; nil: only the formulas.
 ---@param value string|table?
----@param rules table  a set of tperf.rules
 ---@param compile boolean?  false: a profile that is shared, or of a stack that compiles, describes plain modules
-function runtime.of(value, rules, compile)
-  if value == nil and rules.typical_software then value = runtime.USUAL end
+function runtime.of(value, compile)
   if value == nil or value == runtime.NONE then return nil end
   local profile = software(value)
   if profile.engine then
@@ -54,24 +53,21 @@ local UNASKED <const> = {
 local STATES <const> = { "sharding", "gradient_reduce", "gradients", "weights", "loss" }
 
 -- Those of the names that a profile has.
-local function had(names)
-  return check.once(function(profile)
-    local list = {}
-    for _, name in ipairs(names) do
-      if profile[name] ~= nil then list[#list + 1] = name end
-    end
-    return list
-  end)
-end
-local habits_of, states_of = had(HABITS), had(STATES)
-
--- What a profile alone decides otherwise than without one.
-local decided_of = check.once(function(profile)
-  local names = {}
-  for _, name in ipairs(check.names(UNASKED)) do
-    if profile[name] ~= UNASKED[name] then names[#names + 1] = name end
+local function had(profile, names)
+  local list = {}
+  for _, name in ipairs(names) do
+    if profile[name] ~= nil then list[#list + 1] = name end
   end
-  return names
+  return list
+end
+
+-- What a profile decides: the names of its habits and states, and of what it alone decides otherwise than without one.
+local decisions_of = check.once(function(profile)
+  local decided = {}
+  for _, name in ipairs(check.names(UNASKED)) do
+    if profile[name] ~= UNASKED[name] then decided[#decided + 1] = name end
+  end
+  return { habits = had(profile, HABITS), states = had(profile, STATES), decided = decided }
 end)
 
 --- Sets the arguments that a profile decides unless the caller gives them.
@@ -80,20 +76,21 @@ end)
 ---@param profile table?
 function runtime.fill(o, given, profile)
   if not profile then return end
-  local states = states_of(profile)
+  local decisions = decisions_of(profile)
+  local states = decisions.states
   for i = 1, #states do
     local name = states[i]
     if o[name] == nil then o[name] = profile[name] end
   end
   if o.gradient_shard == nil then o.gradient_shard = profile.gradient_shard or nil end
   if profile.fused_activation == false then o.fused_activation = false end -- true is as without a profile
-  local decided = decided_of(profile)
+  local decided = decisions.decided
   for i = 1, #decided do
     local name = decided[i]
     o[name] = profile[name]
   end
   if given.attention == nil then o.attention = runtime.attention(profile) end
-  local habits = habits_of(profile)
+  local habits = decisions.habits
   for i = 1, #habits do
     local name = habits[i]
     if given[name] == nil then o[name] = profile[name] end

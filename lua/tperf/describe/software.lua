@@ -171,7 +171,7 @@ end
 ---  kernel         how attention runs where a run does not say: "flash", one fused kernel, the GPU's fastest; "flash2",
 ---                 FlashAttention 2, which is slower on Hopper; "flash1", FlashAttention 1, as
 ---                 slow as in Triton on every GPU; or "unfused", several
----  like           the shared profile whose fitted numbers it has, and with them the errors: no run of it was compared
+---  like           the shared profile whose fitted numbers it has, and with them the errors
 ---  rank_order     the stack's order of ranks, from neighbours to distant GPUs (Megatron-Core's, "tp-cp-ep-dp-pp"; of
 ---                 engines "tp-cp-pp-dp")
 ---  sharding       whose ZeRO shards where a run does not say: "megatron", "deepspeed" or "fsdp", as tperf.train has it
@@ -243,7 +243,8 @@ end
 ---  accumulation   how a micro-batch's weight gradients are added to those kept, or copied to where replicas reduce
 ---                 them: "fused", by the product that makes them (Megatron-LM's gradient_accumulation_fusion);
 ---                 "separate", by a kernel of its own; not given: at no cost
----  runs           how many published runs it was fitted to
+---  runs           how many published runs it was fitted to; with `like`, how many of its runs that one was fitted to
+---                 (none: no run of it was compared)
 ---  error          half of them are within this part of the measured time, predicted by a fit to others of them
 ---  spread         nine tenths of them took between spread[1] and spread[2] times the predicted time: the 5 % and 95 %
 ---                 quantiles of measured / predicted

@@ -93,6 +93,13 @@ local function kernel_warning(profile, attention)
     attention == "flash" and "fused" or "unfused")
 end
 
+--- The profile whose runs say how far a profile errs: its own, or that of the one that it is like.
+---@param profile table
+---@return table profile
+unfit.judged = check.once(function(profile)
+  return profile.like and not profile.spread and software(profile.like) or profile
+end)
+
 --- Sentences: what of a question no run of the profile resembled.
 ---@param profile table   of tperf.software
 ---@param question table  { model, system, attention: "flash" or how else it runs; nil: as the profile has it }
@@ -101,7 +108,10 @@ end
 function unfit.warnings(profile, question, gpus)
   local list = {}
   local function add(text) list[#list + 1] = text end
-  if not profile.spread then add(("no run of %s was ever compared with a prediction"):format(profile.name)) end
+  if not (profile.spread or profile.runs) then
+    add(("no run of %s was ever compared with a prediction"):format(profile.name))
+  end
+  profile = unfit.judged(profile)
   add(machine_warning(profile, question.system))
   add(architecture_warning(profile, question.model))
   add(kernel_warning(profile, question.attention))

@@ -80,12 +80,18 @@ local function held_out(cases)
   return list
 end
 
--- The profile of all rows; "none": the formulas alone; nil: each row's own.
+local WORDS <const> = { [runtime.NONE] = true, [runtime.IMPLIED] = true } -- in place of a profile's name
+
+-- The profile of all rows; "none": the formulas alone; "default": what their questions imply; nil: each row's own.
 local function software_of(value, reader)
-  if value ~= runtime.NONE then return value and software(value) end
+  if not WORDS[value] then return value and software(value) end
   if reader.cases then
-    check.fail("tperf.validate: software = \"none\" is for tables of training runs and kernels: an engine's steps "
-      .. "take what its profile says (`tperf list software`)")
+    check.fail("tperf.validate: software = \"%s\" is for tables of training runs and kernels: an engine's steps "
+      .. "take what its profile says (`tperf list software`)", value)
+  end
+  if value == runtime.IMPLIED and reader.name ~= "step" then
+    check.fail("tperf.validate: software = \"%s\" is for tables of training runs, and %s rows name no stack", value,
+      reader.name)
   end
   return value
 end
@@ -97,7 +103,8 @@ end
 ---             with the network that the row names
 ---   rules     "default"
 ---   software  the software profile of all rows, or "none": the formulas alone, with what the row's stack is known to
----             do; default: the one that the row names
+---             do; "default": what a question gets that names no stack (tperf.train); default: the one that the row
+---             names
 ---   hold_out  "stack", "system", "scale", "model" or "third": for training runs, refits software profiles without each
 ---             of these groups in turn and predicts it. A stack is predicted by the shared profile of its kind
 ---             (`typical` or `tuned`) fitted to the other stacks, the other groups by the stack's own profile, fitted
@@ -122,7 +129,7 @@ end
 ---   runs; and cases are only those held out, with these predictions
 function validate.run(given)
   local o = check.record("tperf.validate", given, schema)
-  if o.software and o.software ~= runtime.NONE then software(o.software) end -- one that does not exist
+  if o.software and not WORDS[o.software] then software(o.software) end -- one that does not exist
   if o.system then system(o.system) end -- one that does not exist is wrong for all rows
   local _ <close> = text_file.reading(o.file)
   local reader = measured.kind(o.file)
@@ -130,8 +137,9 @@ function validate.run(given)
   if o.hold_out and reader.name ~= "step" then
     check.fail("tperf.validate: 'hold_out' refits to training runs, and %s has none", tostring(o.file))
   end
-  if o.hold_out and o.software == runtime.NONE then
-    check.fail("tperf.validate: 'hold_out' refits software profiles, and software = \"none\" asks for none")
+  if o.hold_out and WORDS[o.software] then
+    check.fail("tperf.validate: 'hold_out' refits software profiles, and software = \"%s\" asks for none of them",
+      o.software)
   end
   if o.each and (o.hold_out or reader.cases) then
     check.fail("tperf.validate: 'each' is for tables whose rows are predicted one by one, without 'hold_out'")

@@ -41,9 +41,12 @@ local PROBLEM <const> = {
     more = "\"default\", \"subramanian2024\" or a table, see tperf.rules.",
     option = { value = "NAME", from = "rules" } },
   { name = "software", group = "model and machine", check = optional,
-    doc = "training stack (`tperf list software`; default typical; none: no stack)",
-    more = "A profile's name, a file or a table, see tperf.software. \"none\" is the default of rules without "
-      .. "`typical_software`.", option = { value = "NAME", from = "software none" } },
+    doc = "training stack (default: by the layout; none: no stack)",
+    more = "A profile's name, a file or a table, see tperf.software. By default the commonest stack that does what "
+      .. "the arguments say, with `typical` numbers: on TPUs MaxText; one part per layer: with adapters in 16 bits "
+      .. "transformers-4, with an optimizer on the host deepspeed-2026, under ZeRO 3 fsdp2-2026; ZeRO 1 and 2 over "
+      .. "some replicas: internevo-0.5; else megatron-core-2026; eager kernels: typical. \"none\" is the default of "
+      .. "rules without `typical_software`.", option = { value = "NAME", from = "software none" } },
 }
 
 local LAYOUT <const> = {

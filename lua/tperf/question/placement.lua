@@ -5,7 +5,6 @@ local check = require "tperf.base.check"
 local nearest = require "tperf.base.lazy".module "tperf.base.nearest"
 local rank_order = require "tperf.question.rank_order"
 local refusal = require "tperf.base.refusal"
-local sets = require "tperf.describe.rules.sets"
 
 local placement = {}
 
@@ -52,7 +51,7 @@ end
 
 --- The same for training, in the order of the software's ranks.
 function placement.of_training(o, strategies)
-  return placement.of(o, sets.of(o.rules), strategies, o.profile and o.profile.rank_order or rank_order.USUAL)
+  return placement.of(o, o.rules, strategies, o.profile and o.profile.rank_order or rank_order.USUAL)
 end
 
 --- Writes into a record how it was placed.

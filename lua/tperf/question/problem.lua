@@ -210,12 +210,79 @@ local function fixed_of(o, strategies, set)
   return fixed
 end
 
+-- Whether an argument, one value or a list, says that an axis cuts nothing.
+local function unused(value)
+  if type(value) ~= "table" then return value == nil or value == 1 end
+  for _, one in ipairs(value) do
+    if one ~= 1 then return false end
+  end
+  return true
+end
+
+-- Whether arguments leave each layer whole; and whether tokens and experts.
+local function whole_parts(o)
+  local layers, others = unused(o.pp), true
+  for _, entry in ipairs(axes.every()) do
+    local axis = entry.axis
+    if axis and not axes.cuts(axis, "state") and not unused(o[entry.name]) then
+      layers, others = false, others and not (axis.folds or axes.cuts(axis, "tokens"))
+    end
+  end
+  return layers, others
+end
+
+-- Whether each stage of ZeRO in a list shards weights.
+local function shard_weights(stages)
+  for _, stage in ipairs(stages) do
+    if stage ~= 3 then return false end
+  end
+  return true
+end
+
+local function is_wide(recipe) return recipe == nil or recipe == "bf16" or recipe == "fp16" end
+
+-- Whether the question is about TPUs, the first of its systems if there are several.
+local function on_tpus(value)
+  if type(value) == "string" then value = problem.system(value) end
+  if not value.vendor and problem.lists_systems(value) then value = value[1] and problem.system(value[1]) or value end
+  return value.vendor == "Google"
+end
+
+--- The stack that a question asks when it names none: the commonest of those that do what its arguments say, with the
+--- numbers of `typical` and its own facts (MaxText has numbers of its own).
+---   on TPUs: MaxText
+---   layers that nothing cuts: Hugging Face's Trainer with adapters in 16 bits; DeepSpeed with states or weights on the
+---     host; PyTorch's FSDP2 with sharded weights (ZeRO 3); of the last two, the one that `sharding` names
+---   states sharded over some of the replicas (ZeRO 1 and 2 with `shard`): InternEvo, with tokens and experts uncut
+---   else Megatron-Core
+---@param o table  arguments of tperf.train or tperf.search
+---@return string name
+function problem.implied(o)
+  if o.compile == false then return profile.USUAL end -- of PyTorch's own modules, see PLAIN there
+  if on_tpus(o.system) then return "maxtext-2024" end
+  local all = "megatron-core-2026"
+  local on_host = o.offload_params or (o.offload_optimizer or 0) > 0
+  local sharded = o.zero == 3 or type(o.zero) == "table" and shard_weights(o.zero)
+  if not (o.shard or o.peft or o.sharding or on_host or sharded) then return all end
+  local layers, others = whole_parts(o)
+  if layers and o.sharding ~= "megatron" then
+    if o.peft and is_wide(o.precision) then return "transformers-4" end
+    if o.sharding == "deepspeed" or on_host and o.sharding ~= "fsdp" then return "deepspeed-2026" end
+    if sharded then return "fsdp2-2026" end
+  end
+  return others and o.shard and not sharded and "internevo-0.5" or all
+end
+
 --- Checks the arguments of a question and fills in what its software profile decides.
 ---@return table arguments  with `profile` in place of the software asked for
 function problem.arguments(what, given, schema)
   local o = check.record(what, given, schema)
   o.given = given
-  o.profile, o.software = profile.of(o.software, rules(o.rules), o.compile), nil
+  if not problem.lists_systems(o.system) then o.system = problem.system(o.system) end
+  o.rules = rules(o.rules)
+  local named = o.software
+  if named == nil and o.rules.typical_software then named = problem.implied(o) end
+  o.profile, o.software = profile.of(named, o.compile), nil
   profile.fill(o, given, o.profile)
   training.fill(o)
   placement.check(what, o)
@@ -268,7 +335,7 @@ end
 ---  pipelines, pipeline_list, pps }; each question has the fields that configuration.of needs
 ---@return boolean many   whether gpus or system was a list
 function problem.of(o, strategies)
-  local p = { model = model(o.model), rules = rules(o.rules), strategies = strategies, layouts = {} }
+  local p = { model = model(o.model), rules = o.rules, strategies = strategies, layouts = {} }
   local free = free_knobs(o, p.rules)
   if o.seq then p.model = changed(p.model, { seq = o.seq }) end
   overlap.check(o, p.model)
@@ -277,7 +344,7 @@ function problem.of(o, strategies)
   p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free, p.model, p.rules, strategies)
   p.zero, p.profile, p.software = as_list(o.zero) or { 1 }, o.profile,
     graphs.software(o.cuda_graphs, profile.terms(o.profile, p.training))
-  local systems, many = problem.systems(o.system)
+  local systems = problem.lists_systems(o.system) and problem.systems(o.system) or { o.system }
   local narrow = precision.resolve(p, o.precision, systems, o.peft)
   p.placed = placement.of_training(o, strategies)
   p.questions = {}
@@ -325,7 +392,7 @@ function problem.of(o, strategies)
       or core.job(core.platform(machine, p.rules, p.software), p.training, p.pipelines)
     question.job, question.pipeline_list = jobs[machine], p.pipeline_list
   end
-  return p, many or type(o.gpus) == "table"
+  return p, problem.lists_systems(o.system) or type(o.gpus) == "table"
 end
 
 return problem

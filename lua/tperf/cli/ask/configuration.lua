@@ -147,7 +147,7 @@ end
 function configuration.tell(values, rows, machine, timed)
   local c = rows[1]
   if not c then return end
-  local profile = c.software ~= "none" and software(values.software or c.software)
+  local profile = c.software ~= "none" and unfit.judged(software(values.software or c.software))
   if not values.json and not values.csv then
     say("\n" .. told_of(c, profile, timed))
     local fit = fit_of(c)

@@ -51,7 +51,7 @@ local fields = {
     "the preceding norm gathers, and the gathered tensor is kept; sizes are rounded down" },
   { "one_minimum_width", "hidden / tp is at least 128 in every strategy",
     "Q19: 3 hidden / tp in strategy tensor" },
-  { "typical_software", "training without 'software' uses the profile `typical`",
+  { "typical_software", "training without 'software' uses the profile of the stack that its arguments imply",
     "only the formulas: kernels and links without a stack's overhead (S11)" },
   { "ranks_in_order", "GPUs share fast domains as the stack's order of ranks has it",
     "as is fastest: every placement is tried (S12)" },

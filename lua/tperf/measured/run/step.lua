@@ -148,7 +148,7 @@ function step.case(row, options)
   local given = options and options.software
   local software_stack, unknown = stacks.of(row.source, row.table, row.gpu)
   if given and given ~= runtime.NONE then
-    software_stack, unknown = given.name, nil
+    software_stack, unknown = given.name or given, nil
   else
     software_stack = software_stack or given
   end
@@ -280,6 +280,7 @@ end
 --- Seconds predicted; nil and a reason if the row cannot be predicted.
 function step.predict(case, _, system, _, options, held)
   local given, profile = options and options.software, runtime.NONE
+  if given == runtime.IMPLIED then given = require "tperf.question.problem".implied(step.request(case, system)) end
   if given ~= profile then
     local ok, found = check.attempt(software, given or case.stack)
     if not ok then return nil, "no profile of the software " .. case.stack end

@@ -14,6 +14,7 @@ local own_code = require "tperf.question.sweep.own_code"
 local catalogue = require "tperf.base.catalogue"
 local record = require "tperf.question.sweep.record"
 local rules = require("tperf.describe.rules.sets").of
+local problem = require "tperf.base.lazy".module "tperf.question.problem"
 local profile = require "tperf.describe.profile"
 local software = require "tperf.base.catalogue".shared(require "tperf.describe.software")
 local store = require "tperf.question.sweep.store"
@@ -62,8 +63,10 @@ local function meant(self, name, value)
     end
   end
   local kind = type(value) == "string" and by_name[name]
-  if kind and (self.question or catalogue.find(kind[1], value)) then return kind[2](value) end
-  return value
+  if not (kind and (self.question or catalogue.find(kind[1], value))) then return value end
+  local object = kind[2](value)
+  -- How far a profile errs may be what runs of another one say.
+  return name == "software" and object.like and { object, software(object.like) } or object
 end
 
 local function digest_of(self, name, value)
@@ -87,13 +90,18 @@ local function part_of(self, name, value)
   return known[value]
 end
 
-local USUAL_SOFTWARE <const> = { search = profile.USUAL, train = profile.USUAL, serve = engine.USUAL }
+local TRAINS <const> = { search = true, train = true }
+
+-- The software of a question that names none; nil: of questions without any.
+local function usual_software(self, args)
+  local name = TRAINS[self.question] and problem.implied(args) or self.question == "serve" and engine.USUAL
+  return name and part_of(self, "software", name) or nil
+end
 
 local function question_bytes(self, args)
   local parts = {
     rules = args.rules == nil and part_of(self, "rules", "default") or nil,
-    software = args.software == nil and USUAL_SOFTWARE[self.question]
-      and part_of(self, "software", USUAL_SOFTWARE[self.question]) or nil,
+    software = args.software == nil and usual_software(self, args) or nil,
   }
   for name, value in pairs(args) do parts[name] = part_of(self, name, value) end
   return codec.encode(parts)

@@ -4,7 +4,7 @@ local core = require "tperf.core"
 local lists = require "tperf.question.sweep.lists"
 local model = require "tperf.describe.model"
 local catalogue = require "tperf.base.catalogue"
-local profile = require "tperf.describe.profile"
+local problem = require "tperf.base.lazy".module "tperf.question.problem"
 local software = require "tperf.describe.software"
 local system = require "tperf.describe.system"
 local units = require "tperf.base.units"
@@ -122,7 +122,6 @@ function point.builder(fixed, paths)
   local function build(root, base, values)
     local fields = roots[root]
     local constructor = constructors[root]
-    if root == "software" and base == nil then base = profile.USUAL end
     if constructor and (type(base) == "string" or type(base) == "table") then
       local changes = {}
       for i, field in ipairs(fields) do put(changes, field.parts, values[i]) end
@@ -141,6 +140,7 @@ function point.builder(fixed, paths)
     end
     for _, root in ipairs(roots) do
       local own = {}
+      if root == "software" and args.software == nil then args.software = problem.implied(args) end
       for i, field in ipairs(roots[root]) do own[i] = values[field.path] end
       local key = core.codec.identity { base = args[root], own = own }
       local object = made[root][key]

@@ -124,7 +124,7 @@ function anchor.of(given, measured)
   for name, field in pairs(given) do question[name] = field end
   question.simulate, question.explain = nil, nil
   local c = train.run(question)
-  local base = software(given.software or runtime.USUAL)
+  local base = software(given.software or c.software)
   local seconds = UNITS[unit](value, c)
   local function time(factor)
     question.software = moved(base, factor)

@@ -8,12 +8,10 @@ local problem = require "tperf.question.problem"
 local kept = require "tperf.question.train.kept"
 local rank_order = require "tperf.question.rank_order"
 local refusal = require "tperf.base.refusal"
-local rules = require("tperf.describe.rules.sets").of
 local search = require("tperf.base.lazy").module "tperf.question.search"
 local straggling = require "tperf.question.goodput.straggling"
 local simulate = require "tperf.question.train.simulate"
 local strategy = require "tperf.describe.strategy"
-local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
 local train_sizes = require "tperf.question.train.sizes"
 
 local schema_of = check.once(function(s)
@@ -91,14 +89,12 @@ return function(given, held)
   local schema = schema_of(s)
   local o = problem.arguments("tperf.train", given, schema)
   problem.refuse_panels("tperf.train", o, { s })
-  o.model, o.rules = model(o.model), rules(o.rules)
+  o.model = model(o.model)
   local open = {}
   for _, name in ipairs(s.axis_names) do open[name] = o[name] == nil end
   local sizes = train_sizes.of(o, s, o.model, o.rules)
   local own = sizes.own
-  local list = problem.lists_systems(o.system)
-  if not list then o.system = system(o.system) end
-  local p = kept(not list and held or nil, o, s, schema)
+  local p = kept(not problem.lists_systems(o.system) and held or nil, o, s, schema)
   local microbatches = train_sizes.check_batch(o, s, p, own)
   local pipeline = p.pipeline_list[1]
   if microbatches < pipeline.min_microbatches or microbatches % pipeline.microbatch_multiple ~= 0 then

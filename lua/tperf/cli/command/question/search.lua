@@ -52,6 +52,16 @@ local function rows_of(results)
   return rows, reason
 end
 
+-- What other stacks would choose, where the question names none: they cut the model otherwise.
+local function tell_others(asked, first)
+  local layout, format = require "tperf.report".layout, require "tperf.output.format"
+  local list = require "tperf.question.search.stacks".others(asked, first)
+  for i, c in ipairs(list) do
+    list[i] = ("%s %s, zero %d (%s)"):format(c.software, layout(c), c.zero, format.number(c.time, "s"))
+  end
+  if list[1] then print("other stacks would choose: " .. table.concat(list, "; ")) end
+end
+
 return {
   summary = "find the best configurations to train a model on a cluster",
   arguments = "MODEL",
@@ -101,6 +111,7 @@ took a time between `from` and `to`. `tperf help mfu` explains a column, as any 
       local unproven = not values.json and not values.csv and unproven_of(results)
       if unproven then say(("(%s)"):format(unproven)) end
       configuration.tell(values, rows, asked.system, true)
+      if found[1] and not values.json and not values.csv then tell_others(asked, found[1]) end
       costs.note(values, rows[1])
       local told = rows[1].cost and costs.told(rows[1].cost)
       if told and not values.json and not values.csv then say(told) end
