@@ -3269,6 +3269,12 @@ function tperf.validate(given) end
 ---@param given any[] the values; `as` names the column of the rows
 function tperf.vary(given) end
 
+---Why one configuration takes less time than another, such as two of one search.
+---@param a table a configuration of tperf.train or tperf.search
+---@param b table another of the same model
+---@return table result  { faster = 1 or 2; difference = seconds that b takes more than a; part = that of the slower one's time; time = rows { name, first, second, difference } of the parts of `breakdown`, the largest difference first; memory = the same of parts of `memory` in bytes; apart = whether their intervals tell them apart (nil: not known), reason = why that is not known; turns = rows { name, now, at, factor } of numbers of the software profile, each of which would turn the order alone, the nearest first, within half and twice what is assumed (overlap: 0 to 1); nil: they were simulated, or have no profile or two different ones }
+function tperf.why(a, b) end
+
 ---Arguments that vary together: first the first values of all, then the second values, and so on.
 ---@param given table<string, any[]>
 function tperf.zip(given) end

@@ -53,6 +53,7 @@ local FIELDS = {
   vary = "tperf.question.sweep vary",
   validate = "tperf.measured.validate run",
   version = "tperf.core version",
+  why = "tperf.question.why of",
   zip = "tperf.question.sweep zip",
 }
 local IMPORT = {

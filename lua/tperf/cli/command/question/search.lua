@@ -52,6 +52,22 @@ local function rows_of(results)
   return rows, reason
 end
 
+-- Moves the software profile so that it predicts the measured run of --anchor; a message if the run is not told.
+local function anchor(values, asked)
+  if not values.anchor and not values.anchor_at then return nil end
+  if not (values.anchor and values.anchor_at) then
+    return "--anchor needs the layout of the measured run, --anchor-at tp=8,pp=2, and that needs --anchor"
+  end
+  local run = { gpus = type(asked.gpus) == "table" and asked.gpus[1] or asked.gpus }
+  for name, value in pairs(asked) do
+    if run[name] == nil and type(value) ~= "table" then run[name] = value end
+  end
+  for name, value in pairs(values.anchor_at) do run[name] = value end
+  local anchored = require "tperf.question.train.anchor".of(run, values.anchor)
+  asked.software, values.software = anchored.software, anchored.software
+  require "tperf.cli.answer.anchored"(values, anchored)
+end
+
 -- What other stacks would choose, where the question names none: they cut the model otherwise.
 local function tell_others(asked, first)
   local layout, format = require "tperf.report".layout, require "tperf.output.format"
@@ -80,7 +96,11 @@ took a time between `from` and `to`. `tperf help mfu` explains a column, as any 
       help = "what to rank by (default time)" },
     { long = "simulate", help = "rank by simulation of each candidate's schedule, pass by pass" },
     { long = "all", short = "a", help = "print every candidate, even those that do not fit" },
-    launch.option,
+    launch.option, require "tperf.cli.answer.why".option,
+    { long = "anchor", value = "RATE", from = "files",
+      help = "what a run measured, \"380 tokens/s/GPU\", or its log: rank as it ran" },
+    { long = "anchor-at", value = "tp=8,pp=2", kind = "pairs",
+      help = "the layout of that run, with dp, gpus, micro_batch or zero" },
     { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per usable core)" },
   }, require "tperf.input.options".under("cost and failures", costs.options))),
   run = function(values, arguments)
@@ -91,6 +111,8 @@ took a time between `from` and `to`. `tperf help mfu` explains a column, as any 
     if cost then cost.straggling = values.straggling end
     if values.launch then require "tperf.export.launch".stack(values.launch, false) end
     if values.straggling and not cost then return false, "--straggling needs --tokens: searches rank equal GPUs" end
+    local unclear = (values.why and require "tperf.cli.answer.why".check(values.why)) or anchor(values, asked)
+    if unclear then return false, unclear end
     asked.top, asked.keep, asked.threads = values.top, values.all and "all" or nil, values.threads
     asked.simulate, asked.minimize = values.simulate, values.minimize
     local progress = require "tperf.base.progress".start "searching"
@@ -101,7 +123,10 @@ took a time between `from` and `to`. `tperf help mfu` explains a column, as any 
     local results = found.candidates and { found } or found
     local rows, reason = rows_of(results)
     costs.add(rows, cost)
-    if #rows > 0 and values.launch then
+    if #rows > 0 and values.why then
+      if results[2] then return false, "--why compares rows of one search: name one number of GPUs" end
+      require "tperf.cli.answer.why".print(values, results[1])
+    elseif #rows > 0 and values.launch then
       launch.print(rows, values.launch, launch.trained(asked, values.tokens))
     elseif #rows > 0 then
       local columns = columns_for(found.candidates, values.simulate or reranked(rows))

@@ -86,18 +86,6 @@ local function print_details(values, c, machine)
   if c.simulated then print_simulated(c.simulated, c.memory.peak) end
 end
 
--- Says what an anchor moved, and writes the profile.
-local function tell_anchor(values, a)
-  local path = values.anchor_to
-  if path then require "tperf.output.file".write(path, require "tperf.measured.calibrate.write"(a.software)) end
-  io.stdout:flush()
-  io.stderr:write(("tperf: --anchor: %.4g %s is %s an iteration, where %s was predicted%s: the software's compute, "
-    .. "attention, memory, comm and host take %.3g times as long; %s\n"):format(a.measured, a.unit,
-    format.number(a.seconds, "s"), format.number(a.predicted, "s"),
-    a.inside == false and ", from which nine tenths of runs differ less (are the arguments those of the run?)" or "",
-    a.factor, path and ("what-ifs: --software %s"):format(path) or "--anchor-to writes it for what-ifs"))
-end
-
 return {
   summary = "time and memory of one configuration",
   arguments = "MODEL",
@@ -173,7 +161,7 @@ Prints the breakdown of the iteration time and of the memory, by stage and by op
       values.csv and costs.with(configuration.columns) or configuration.columns)
     configuration.tell(values, { c }, asked.system, true)
     costs.note(values, c)
-    if anchored then tell_anchor(values, anchored) end
+    if anchored then require "tperf.cli.answer.anchored"(values, anchored) end
     if c.cost and not values.json and not values.csv then costs.print(c.cost) end
     if job and not values.json and not values.csv then jobs.print(job) end
     if not values.json and not values.csv then
