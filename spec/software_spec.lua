@@ -84,6 +84,17 @@ describe("the software of a question", function()
       < all.breakdown.data_comm)
   end)
 
+  it("overlaps ZeRO 3's gathers, whatever the stack does with the gather after a step", function()
+    local function of(changes)
+      changes.dp, changes.software = 64, "deepspeed-2026"
+      return train(changes).breakdown.data_comm
+    end
+    local all = of { zero = 3, overlap_param_gather = true } -- in buckets, as Megatron-LM's: not quite layer by layer
+    assert.near(all, of { zero = 3 }, 0.01 * all)
+    assert.is_true(of { zero = 3, overlap_param_gather = false } > 1.1 * all)
+    assert.is_true(of { zero = 2, overlap_param_gather = true } < of { zero = 2 })
+  end)
+
   it("says what other stacks would choose, where they cut the model otherwise", function()
     local out = shell("tperf search llama-3.1-8b -s h100-sxm -g 64 -b 512 -k 1").out
     local seconds = out:match "\nother stacks would choose: fsdp2%-2026 tp 1, pp 1, dp 64, zero 3 %(([%d.]+) s%)"

@@ -93,7 +93,9 @@ function runtime.fill(o, given, profile)
   local habits = decisions.habits
   for i = 1, #habits do
     local name = habits[i]
-    if given[name] == nil then o[name] = profile[name] end
+    -- ZeRO 3 gathers weights layer by layer, ahead of use; what a profile knows is of the gather after the step.
+    local is_known = name ~= "overlap_param_gather" or o.zero ~= 3
+    if given[name] == nil and is_known then o[name] = profile[name] end
   end
 end
 

@@ -156,8 +156,8 @@ local function choose_stack(values, serves)
   end
   local profile = t.software or serves and require "tperf.import.launch.arguments".profile(t.stack) or nil
   values.software = values.software or profile
-  io.stderr:write(("%s: software %s%s\n"):format(t.stack, values.software or "typical",
-    not (values.software or profile) and ", for it has no profile of its own" or ""))
+  io.stderr:write(("%s: %s\n"):format(t.stack, values.software and "software " .. values.software
+    or "the software that the layout implies, for it has no profile of its own"))
 end
 
 --- Fills in values and arguments of a command from the file of --from, except those given on the command line, and
