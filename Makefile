@@ -95,7 +95,7 @@ DATA_FILES := $(sort $(wildcard kernels/*.yaml)) # that the program has even whe
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all mpi mutants run python check-platforms dist site test unit test-thorough test-mpi check faults coverage accuracy accuracy-record accuracy-docs accuracy-serving fits intervals docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
+.PHONY: all mpi mutants run python check-platforms dist site test unit test-thorough test-mpi check faults coverage accuracy accuracy-record accuracy-docs accuracy-serving fits effects intervals docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
         fuzz-cli fuzz-ask fuzz-lua gallery lint format lua-module deps deps-mpi deps-test deps-lint deps-deb deps-pictures deps-platforms install install-lua \
         uninstall deb clean help FORCE
 .DEFAULT_GOAL := all
@@ -168,6 +168,9 @@ accuracy-docs: all ## write docs/accuracy.md, and the figures of docs/limits.md,
 
 fits: all ## how many of the published runs in the folder MEASURED, all of which ran, fit by prediction
 	$(Q)$(B)/tperf run --trust tools/fits.lua $(MEASURED)/measured_visible.csv
+
+effects: all ## how many effects of micro-batches and of scale, in the runs in the folder MEASURED, are predicted
+	$(Q)$(B)/tperf run --trust tools/effects.lua $(MEASURED)/measured_visible.csv
 
 intervals: all ## write kernels/intervals.yaml, the errors of runs that no fit saw, from the tables in the folders MEASURED, SERVING
 	$(Q)$(B)/tperf run --trust tools/write_intervals.lua $(MEASURED)/measured_visible.csv \
