@@ -440,3 +440,20 @@ describe("random networks", function()
     assert.is_true(spanned > 50)
   end)
 end)
+
+describe("a topology", function()
+  it("of slices over a data centre's network reduces a chip's part of V through its NIC", function()
+    local chips <const>, nic <const>, V <const> = 16, 3.125e9, 1e12
+    local slices = tiered({ name = "ici", size = chips, bandwidth = 4 * 90e9, latency = NEAR, efficiency = 1,
+      topology = "torus", axes = { 4, 4 } }, nics(nil, { bandwidth = nic }))
+    local passed = 2 * (4 * chips - 1) / (4 * chips) * V / chips / nic
+    assert.near(passed, seconds(slices, "all_reduce", V, 4 * chips), 1e-4 * passed)
+  end)
+
+  it("of eight cards behind PCIe is as fast as theirs was measured, with peers and without", function()
+    for name, bus in pairs { ["rtx-4090"] = 14.5e9, ["rtx-a6000"] = 20.6e9 } do -- 128 MiB, a public log
+      local time = tperf.collective { system = name, kind = "all_reduce", bytes = 128 << 20, gpus = 8 }
+      assert.near(1, 2 * 7 / 8 * (128 << 20) / time / bus, 0.02)
+    end
+  end)
+end)
