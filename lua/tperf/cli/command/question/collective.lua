@@ -52,7 +52,7 @@ local function add_tiers(rows, row, passed)
       algorithm = i == 1 and row.algorithm or nil, tier = one.name, tier_bytes = one.bytes, tier_time = one.time }
     longest = math.max(longest, one.time)
   end
-  rows[#rows + 1] = { kind = row.kind, bytes = row.bytes, gpus = row.gpus, tier = "start and ramp",
+  rows[#rows + 1] = { kind = row.kind, bytes = row.bytes, gpus = row.gpus, tier = "start, ramp",
     tier_time = math.max(row.time - longest, 0) }
 end
 
