@@ -103,6 +103,20 @@ describe("search --why", function()
   end)
 end)
 
+describe("a search whose first may not fit", function()
+  it("says which is the fastest of those that fit with nine tenths' confidence", function()
+    local all, surely = tperf.search { model = QUESTION.model, system = QUESTION.system, gpus = 256, global_batch = 512,
+      top = 5000 }, nil
+    for i = #all, 1, -1 do surely = all[i].fit == "fits" and all[i] or surely end
+    assert.equal("may not fit", all[1].fit)
+    local seconds, longer = program.ask(COMMAND).out:match
+      "the fastest that fits with that confidence: [^\n]*%(([%d.]+) s, ([%d.]+) %% longer%)"
+    assert.near(surely.time, tonumber(seconds), 1e-3 * surely.time)
+    assert.near(100 * (surely.time / all[1].time - 1), tonumber(longer), 0.06)
+    assert.is_nil(program.ask(COMMAND .. "--software none").out:find("that confidence", 1, true))
+  end)
+end)
+
 describe("search --anchor", function()
   it("ranks as a measured run took, of a layout that --anchor-at says", function()
     local at = { model = QUESTION.model, system = QUESTION.system, gpus = 256, global_batch = 512, tp = 8, pp = 4 }

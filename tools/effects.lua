@@ -9,9 +9,9 @@ local tperf = require "tperf"
 local SIGN <const>, LOSS <const> = 0.03, 0.05
 -- Columns of what was measured, or of where it was said.
 local SAID <const> = { id = true, line = true, split = true, url = true, table = true, iter_s = true,
-  iter_derived = true, tflops_gpu = true, tflops_kind = true, mfu = true, hfu = true, tokens_s_gpu = true, samples_s = true, notes = true,
-  peak_mem_gib = true, mem_note = true, mem_reserved_gib = true, recipe_source = true, recipe_confidence = true,
-  filled = true, hparams_source = true, cuda_max_connections = true }
+  iter_derived = true, tflops_gpu = true, tflops_kind = true, mfu = true, hfu = true, tokens_s_gpu = true,
+  samples_s = true, notes = true, peak_mem_gib = true, mem_note = true, mem_reserved_gib = true, recipe_source = true,
+  recipe_confidence = true, filled = true, hparams_source = true, cuda_max_connections = true }
 
 -- Cases by all columns of their rows but those left out.
 local function groups(cases, left_out, extra)

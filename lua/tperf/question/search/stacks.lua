@@ -68,4 +68,17 @@ function stacks.others(given, first)
   return list
 end
 
+--- The fastest configuration of which all of the memory's interval fits.
+---@param given table  the question, of one system and one number of GPUs
+---@return tperf.configuration? c  nil: none fits so, or it is not known
+function stacks.surely(given)
+  if given.where or given.minimize or type(given.gpus) == "table" and given.gpus[2] then return nil end
+  local question = { top = 1, where = function(c) return c.fit == "fits" end }
+  for name, value in pairs(given) do
+    if question[name] == nil and name ~= "progress" then question[name] = value end
+  end
+  local found = require "tperf.question.search".within(question)
+  return (found.candidates and found or found[1])[1]
+end
+
 return stacks

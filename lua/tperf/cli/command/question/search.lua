@@ -68,6 +68,16 @@ local function anchor(values, asked)
   require "tperf.cli.answer.anchored"(values, anchored)
 end
 
+-- The fastest that surely fits, where the first may not, and how much slower it is.
+local function tell_sure(asked, first)
+  if first.fit ~= "may not fit" or not first.interval then return end
+  local c = require "tperf.question.search.stacks".surely(asked)
+  local format = require "tperf.output.format"
+  print(c and ("the fastest that fits with that confidence: %s, micro-batch %d (%s, %s longer)"):format(
+    require "tperf.report".layout(c), c.micro_batch, format.number(c.time, "s"),
+    format.number(c.time / first.time - 1, "%", 2)) or "none fits with that confidence")
+end
+
 -- What other stacks would choose, where the question names none: they cut the model otherwise.
 local function tell_others(asked, first)
   local layout, format = require "tperf.report".layout, require "tperf.output.format"
@@ -136,7 +146,10 @@ took a time between `from` and `to`. `tperf help mfu` explains a column, as any 
       local unproven = not values.json and not values.csv and unproven_of(results)
       if unproven then say(("(%s)"):format(unproven)) end
       configuration.tell(values, rows, asked.system, true)
-      if found[1] and not values.json and not values.csv then tell_others(asked, found[1]) end
+      if found[1] and not values.json and not values.csv then
+        tell_sure(asked, rows[1])
+        tell_others(asked, rows[1])
+      end
       costs.note(values, rows[1])
       local told = rows[1].cost and costs.told(rows[1].cost)
       if told and not values.json and not values.csv then say(told) end
