@@ -448,7 +448,7 @@ describe("runs that a profile was not fitted to", function()
       local c = tperf.train { model = "llama-2-7b", system = system, global_batch = 64, tp = 8 }
       local out = program.ask("tperf train llama-2-7b -b 64 --tp 8 -s " .. system).out
       local is_told = false
-      for low, high in out:gmatch "([%d.]+) to ([%d.]+) times" do -- two digits of each
+      for low, high in out:gsub("%s+", " "):gmatch "([%d.]+) to ([%d.]+) times" do -- two digits of each
         is_told = is_told or math.abs(c.interval.low / c.time - low) < 0.0051
           and math.abs(c.interval.high / c.time - high) < 0.051
       end
