@@ -97,7 +97,8 @@ describe("the software of a question", function()
 
   it("says what other stacks would choose, where they cut the model otherwise", function()
     local out = shell("tperf search llama-3.1-8b -s h100-sxm -g 64 -b 512 -k 1").out
-    local seconds = out:match "\nother stacks would choose: fsdp2%-2026 tp 1, pp 1, dp 64, zero 3 %(([%d.]+) s%)"
+    local text = out:gsub("%s+", " ")
+    local seconds = text:match " other stacks would choose: fsdp2%-2026 tp 1, pp 1, dp 64, zero 3 %(([%d.]+) s%)"
     local found = tperf.search { model = "llama-3.1-8b", system = "h100-sxm", gpus = 64, global_batch = 512, tp = 1,
       pp = 1, zero = 3, top = 1, software = "fsdp2-2026" }[1]
     assert.near(found.time, tonumber(seconds), 1e-3 * found.time)

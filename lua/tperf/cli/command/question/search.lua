@@ -73,7 +73,7 @@ local function tell_sure(asked, first)
   if first.fit ~= "may not fit" or not first.interval then return end
   local c = require "tperf.question.search.stacks".surely(asked)
   local format = require "tperf.output.format"
-  print(c and ("the fastest that fits with that confidence: %s, micro-batch %d (%s, %s longer)"):format(
+  say(c and ("the fastest that fits with that confidence: %s, micro-batch %d (%s, %s longer)"):format(
     require "tperf.report".layout(c), c.micro_batch, format.number(c.time, "s"),
     format.number(c.time / first.time - 1, "%", 2)) or "none fits with that confidence")
 end
@@ -85,7 +85,7 @@ local function tell_others(asked, first)
   for i, c in ipairs(list) do
     list[i] = ("%s %s, zero %d (%s)"):format(c.software, layout(c), c.zero, format.number(c.time, "s"))
   end
-  if list[1] then print("other stacks would choose: " .. table.concat(list, "; ")) end
+  if list[1] then say("other stacks would choose: " .. table.concat(list, "; ")) end
 end
 
 return {
