@@ -100,7 +100,7 @@ describe("options", function()
       ["search gpt2 -s h100-sxm -g 8 -b 8 --micro-batch 4294967296"] = "tperf: --micro-batch must be an integer",
       ["train gpt2 -s h100-sxm -b 8 --recompute ful"] = "--recompute must be one of none, selective, full, got \"ful\" "
         .. "(did you mean 'full'?)",
-      ["train gpt2 -s h100-sxm -b 8 --panels 2"] = "tperf: --panels are of strategy summa, not of tensor",
+      ["train gpt2 -s h100-sxm -b 8 --panels 2"] = "tperf: --panels applies to strategy summa, not to tensor",
       ["train gpt2 -s h100-sxm -b 8 -g 12 --tp 4 --pp 2"] =
         "tperf: tp x pp = 8 does not divide --gpus of 12; try 6 or 12",
       ["search gpt2 -s h100-sxm -b 8 -g 8 --launch vllm"] =

@@ -61,7 +61,7 @@ describe("tperf.fewest", function()
       ["tperf.fewest: no split of"] = { model = "llama-2-7b", system = "h100-sxm", tp = 7 },
       ["must be at most the model's context of 4096 tokens"] = { model = "llama-2-7b", system = "h100-sxm",
         prompt = 5000, generate = 8 },
-      ["'gpus' is no argument of it"] = { model = "llama-2-7b", system = "h100-sxm", gpus = 8 },
+      ["leave out 'gpus': it finds the number of GPUs"] = { model = "llama-2-7b", system = "h100-sxm", gpus = 8 },
       ["'system' is missing"] = { model = "llama-2-7b" },
       ["not even 131072 GPUs hold it"] = { model = "gpt3-175b", system = "h100-sxm", seq = 1 << 26, tp = 1, pp = 1,
         strategy = "tensor" },

@@ -73,6 +73,22 @@ describe("Plan", function()
     contains(program.ask(plan.command).err, ("%d candidates, %d feasible"):format(plan.candidates, plan.feasible))
   end)
 
+  it("says first what people ask: whether it fits, days and dollars", function()
+    local p = answer { ask = "plan", values = values { tokens = "1e12", ["gpu-hour"] = "2" } }
+    local c = require "tperf".search { model = "llama-3.1-8b", system = "h100-sxm", gpus = 16, global_batch = 64 }[1]
+    local cost = require "tperf".cost(c, { tokens = 1e12, price = 2 })
+    local told = {}
+    for i, fact in ipairs(p.facts) do told[i] = fact[1] .. " " .. fact[2] end
+    contains(told[1], "Does it fit? " .. c.fit)
+    contains(told[2], ("%.3g days"):format(cost.days))
+    contains(told[3], ("$%.4gk"):format(cost.dollars / 1e3))
+    local titles = {}
+    for i = 1, 5 do titles[i] = p.table.columns[i].title end
+    assert.same({ "time", "memory", "days", "cost", "mfu" }, titles)
+    contains(p.table.columns[5].help, "Model FLOP/s utilisation")
+    contains(answer({ ask = "plan", values = values { tokens = "many" } }).error, "--tokens")
+  end)
+
   it("shows for one configuration what `tperf train` prints", function()
     local d = answer { ask = "detail", row = 1, width = 600, values = values() }
     local found = require "tperf".search { model = "llama-3.1-8b", system = "h100-sxm", gpus = 16, global_batch = 64 }
@@ -99,7 +115,7 @@ describe("Plan", function()
 
   it("states the interval for nine tenths of a stack's runs", function()
     local d = answer { ask = "detail", row = 1, values = values { software = "megatron-core" } }
-    contains(d.interval, "nine tenths")
+    contains(d.interval, "Nine in ten comparable runs")
   end)
 
   it("draws the timeline, unless it has too many passes", function()
@@ -260,7 +276,7 @@ describe("tperf page", function()
 
   check("says what it cannot open", function()
     for words, message in pairs {
-      ["nonesuch"] = "the page has no view for 'nonesuch'; it has: infer, run, schedule, search, serve",
+      ["nonesuch"] = "the page has no view for 'nonesuch'; it has: infer, rl, run, schedule, search, serve",
       ["search --nonesuch"] = "unknown option '--nonesuch'", ["run"] = "SCRIPT is missing",
     } do
       local result = program.ask("tperf page --print " .. words)
@@ -317,5 +333,27 @@ describe("a page's answer", function()
       end
     end
     assert.equal(6, seen)
+  end)
+end)
+
+describe("Serve and RL", function()
+  it("tell how many users have room with so much context", function()
+    local asked = { model = "llama-3.1-8b", system = "h100-sxm", rate = "5", prompt = "500", output = "100",
+      count = "50", replicas = "2" }
+    local users = tonumber(answer({ ask = "serve", context = "32768", values = asked }).facts[1][2])
+    local r = require "tperf".serve { model = "llama-3.1-8b", system = "h100-sxm", prompt = 500, output = 100,
+      count = 50, load = { rate = 5 }, seed = 0 }
+    assert.equal(2 * (r.cache_tokens // 32768), users) -- every layer of this model keeps the whole context
+    contains(answer({ ask = "serve", context = "x", values = asked }).error, "--context")
+  end)
+
+  it("answer a step as its command does", function()
+    local a = answer { ask = "rl", values = { model = "qwen2.5-7b", system = "h100-sxm", gpus = "8", prompts = "32",
+      samples = "8", prompt = "120", response = "mean=1000,max=4096", ["train-tp"] = "2", ["rollout-tp"] = "2" } }
+    local printed = program.ask(a.command).out
+    for _, row in ipairs(a.phases.rows) do
+      for _, cell in ipairs(row.cells) do contains(printed, cell) end
+    end
+    contains(run(a.script), a.facts[1][2])
   end)
 end)

@@ -145,7 +145,7 @@ describe("tperf.search_serving", function()
   it("gives the reason if there is no deployment", function()
     assert.matches("of the requests keep the limits", search { slo = { tpot = "1 ms" } }.reason)
     assert.equal("1 GPU is not enough", search { gpus = 1, tp = 1 }.reason)
-    assert.matches("tperf.search_serving: 'replicas' is no argument of it", raised(search, { replicas = 2 }))
+    assert.matches("tperf.search_serving: leave out 'replicas'", raised(search, { replicas = 2 }))
     assert.matches("tperf.search_serving: 'engine.max_num_seqs' is looked for",
       raised(search, { engine = { max_num_seqs = 3 } }))
     assert.matches("'rate' is missing", raised(tperf.search_serving, priced()))

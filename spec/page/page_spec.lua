@@ -38,6 +38,11 @@ local PICTURES <const> = [=[
   file:write(inside)
   file:close()]=]
 
+-- The system's file with twice the memory.
+local function larger(machine)
+  return (machine:gsub("80 GB", "160 GB"):gsub("visible: 79.1 GiB", "visible: 158.2 GiB"))
+end
+
 describe("tperf in a browser", function()
   if not PAGE then return pending "`make check-page` builds the page and looks at it" end
   local seen, questions = nil, random_questions(COUNT, 20)
@@ -48,7 +53,7 @@ describe("tperf in a browser", function()
     local folder = program.folder()
     local link = program.shell("tperf page --print " .. words).out:match "#%S+"
     program.write(folder .. "/input.json", json.encode {
-      questions = questions, config = config, link = link, system = machine:gsub("80 GB", "160 GB"),
+      questions = questions, config = config, link = link, system = larger(machine),
       pictures = PICTURES, model = MODEL,
     })
     local result = program.shell(("node spec/page/visit.mjs %s %s %s/input.json %s/output.json %s"):format(
@@ -87,7 +92,7 @@ describe("tperf in a browser", function()
   end)
 
   it("has the command's own table in Plan", function()
-    local rows = program.shell "tperf search llama-3.1-70b -s h100-sxm -g 1024 -b 1024 --wide".out
+    local rows = program.shell "tperf search llama-3.1-70b -s h100-sxm -g 1024 -b 1024 --tokens 2e12 --wide".out
     assert.equal(11, #seen.plan)
     for line = 2, #seen.plan do
       for cell in seen.plan[line]:gmatch "[^|]+" do contains(rows, cell) end
@@ -95,6 +100,22 @@ describe("tperf in a browser", function()
     contains(seen.title, "Plan")
     assert.is_true(seen.timeline > 100)
     contains(seen.recipe, "--tensor-model-parallel-size")
+  end)
+
+  it("says on the first screen whether it fits, how long it takes and what it costs", function()
+    for _, first in ipairs(seen.first) do
+      local text = table.concat(first.facts, "; ")
+      for _, part in ipairs { "Does it fit?", "The run takes", " days", "It costs$", "A step" } do
+        contains(text, part)
+      end
+      assert.same({ true, true, first.width < 800 }, { first.shown, first.memory, first.answerFirst }, first.width)
+    end
+    contains(seen.headingTip, "Model FLOP/s utilisation")
+    contains(seen.trains, "megatron")
+    assert.falsy(seen.trains:find("vllm", 1, true))
+    assert.same({ true, false }, seen.stale)
+    assert.same({ "Users at 4096 tokens", "First token", "Each further token", "Fleet" }, seen.served)
+    assert.equal(0, seen.steady)
   end)
 
   it("sorts, and lets the keyboard choose", function()
@@ -115,7 +136,7 @@ describe("tperf in a browser", function()
   end)
 
   it("shows an error, its field and the remedy", function()
-    assert.equal("--batch: an integer is needed, got '10x'.", seen.wrong)
+    assert.equal("“Global batch”: an integer is needed, got '10x'.", seen.wrong)
     assert.equal("plan-batch", seen.marked)
     assert.is_true(seen.mended)
     contains(seen.address, "batch=512")
@@ -125,7 +146,7 @@ describe("tperf in a browser", function()
   it("reads pasted configurations, valid and invalid ones", function()
     local path = program.temporary ".json"
     program.write(path, config)
-    local rows = program.shell(("tperf search %s -s h100-sxm -g 64 -b 128 --wide"):format(path)).out
+    local rows = program.shell(("tperf search %s -s h100-sxm -g 64 -b 128 --tokens 2e12 --wide"):format(path)).out
     assert.is_true(#seen.pasted > 1)
     for cell in seen.pasted[2]:gmatch "[^|]+" do contains(rows, cell) end
     contains(seen.pastedWrong, "unknown architecture")
@@ -138,11 +159,12 @@ describe("tperf in a browser", function()
   end)
 
   it("opens with the question of `tperf page`, and takes edited numbers", function()
-    local rows = program.shell("tperf " .. words .. " --wide").out -- the page shows every column
+    local rows = program.shell("tperf " .. words .. " --tokens 2e12 --wide").out -- the page shows every column
     for cell in seen.linked[2]:gmatch "[^|]+" do contains(rows, cell) end
     local path = program.temporary ".yaml"
-    program.write(path, (machine:gsub("80 GB", "160 GB")))
-    rows = program.shell(("tperf search llama-3.1-8b -s %s -g 16 -b 64 --recompute full --wide"):format(path)).out
+    program.write(path, larger(machine))
+    rows = program.shell(("tperf search llama-3.1-8b -s %s -g 16 -b 64 --recompute full --tokens 2e12 "
+      .. "--wide"):format(path)).out
     for cell in seen.edited[2]:gmatch "[^|]+" do contains(rows, cell) end
     assert.is_true(table.concat(seen.edited) ~= table.concat(seen.linked))
   end)
@@ -175,7 +197,7 @@ describe("tperf in a browser", function()
     for _, view in ipairs(seen.views) do
       local name = ("%s %d %s"):format(view.view, view.width, view.dark and "dark" or "light")
       assert.is_true(view.overflow <= 0, name)
-      assert.is_true(view.charts > 0 or view.view == "script", name)
+      assert.is_true(view.charts > 0 or view.view == "script" or view.view == "rl", name)
       if view.violations then assert.same({}, view.violations, name) end
     end
   end)

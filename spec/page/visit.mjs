@@ -7,7 +7,7 @@ import { browser } from "./browser.mjs";
 const [pagePath, axePath, inputPath, outputPath, pictures] = process.argv.slice(2);
 const home = pathToFileURL(pagePath).href, axe = readFileSync(axePath, "utf8");
 const input = JSON.parse(readFileSync(inputPath, "utf8"));
-const VIEWS = ["plan", "compare", "compare?for=serving&gpus=8", "schedules", "serve", "script"];
+const VIEWS = ["plan", "compare", "compare?for=serving&gpus=8", "schedules", "serve", "rl", "script"];
 const chromium = browser(), seen = { views: [], log: [], requests: [] };
 
 const READY = "document.querySelector('main h1') && !document.querySelector('main[aria-busy]')"
@@ -51,6 +51,36 @@ async function everyView() {
       await leave(page);
     }
   }
+}
+
+// What stands on the first screen, before anybody scrolls.
+async function firstScreen() {
+  seen.first = [];
+  for (const width of [360, 1024, 1280]) {
+    const page = await open("", { width, height: 740 });
+    seen.first.push(await page.value(`(() => {
+      const box = e => e.getBoundingClientRect(), facts = [...document.querySelectorAll(".facts > div")];
+      const heading = [...document.querySelectorAll(".answer th")].find(th => th.textContent === "memory");
+      return { width: ${width}, facts: facts.map(e => e.textContent),
+        shown: facts.every(e => box(e).bottom <= innerHeight && box(e).right <= innerWidth),
+        memory: box(heading).right <= box(heading.closest(".scroll")).right,
+        answerFirst: box(facts[0]).top < box(document.querySelector("form")).top };
+    })()`));
+    await leave(page);
+  }
+  const page = await open("");
+  await page.value("[...document.querySelectorAll('.sort')].find(b => b.textContent === 'mfu').click()");
+  seen.headingTip = await page.value("document.getElementById('title-tip').textContent");
+  seen.trains = await page.value("[...document.getElementById('plan-software').options].map(o => o.value).join(' ')");
+  await put(page, "plan-batch", "10x");
+  seen.stale = [await page.value("document.querySelector('.answer').classList.contains('stale')")];
+  await put(page, "plan-batch", "512");
+  seen.stale.push(await page.value("document.querySelector('.answer').classList.contains('stale')"));
+  await leave(page);
+  const served = await open("#serve");
+  seen.served = await served.value("[...document.querySelectorAll('.facts dt')].map(e => e.textContent)");
+  seen.steady = await served.value("document.querySelectorAll('.answer .reason').length");
+  await leave(served);
 }
 
 // A low window, whose charts are far out of sight.
@@ -213,6 +243,7 @@ async function questions() {
 
 try {
   await outOfSight();
+  await firstScreen();
   await plan();
   await pasted();
   await scripts();

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <lauxlib.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +68,8 @@ static open_file *find(const FILE *file) {
 bool tperf_output_fits(const FILE *file, size_t bytes) {
     open_file *open = find(file);
     off_t at = open ? ftello(open->file) : -1;
-    if (at < 0 || (at <= TPERF_MOST_BYTES && bytes <= (size_t)(TPERF_MOST_BYTES - at))) return true;
+    if (at < 0 || (at <= TPERF_MOST_BYTES && bytes <= (uintmax_t)(TPERF_MOST_BYTES - at)))
+        return true;
     open->too_large = true;
     errno = EFBIG;
     return false;
@@ -333,7 +335,7 @@ static int output_write(lua_State *L) {
     }
     errno = EFBIG;
     tperf_stage *stage =
-        size <= (size_t)TPERF_MOST_BYTES ? tperf_stage_begin(place.at, place.name) : NULL;
+        size <= (uintmax_t)TPERF_MOST_BYTES ? tperf_stage_begin(place.at, place.name) : NULL;
     bool written = stage && tperf_stage_write(stage, text, size);
     if (stage && !written) tperf_stage_discard(stage);
     bool done = written && put_in_place(stage);

@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const VIEWS = [plan, compare, schedules, serve, script];
+  const VIEWS = [plan, compare, schedules, serve, rl, script];
   const FEW = 5; // problems of a link that are shown
   const main = document.getElementById("view"), nav = document.getElementById("views");
   let lists = null, shown = null, turn = 0;
@@ -12,16 +12,20 @@
   nav.append(...links);
 
   // Asks about the form's values: ask(question, changes). Errors are shown; null: the answer came too late.
-  function asker(form, values, problem, mine) {
+  function asker(form, values, out, problem, mine) {
     const ask = async (question, changes = {}) => {
       const asked = { ...values, ...changes };
       for (const name in asked) if (asked[name] === undefined) delete asked[name];
       const answer = await engine.ask({ ...question, values: asked }, form.texts);
       if (mine !== turn || answer === null) return null;
-      if (answer.error === undefined) return answer;
+      if (answer.error === undefined) {
+        out.classList.remove("stale");
+        return answer;
+      }
       form.mark(answer.error);
-      problem.textContent = sentence(answer.error);
+      problem.textContent = sentence(form.worded(answer.error));
       problem.hidden = false;
+      out.classList.add("stale"); // what is below answers an earlier question
       return null;
     };
     ask.values = values;
@@ -42,7 +46,7 @@
     problem.hidden = true;
     main.setAttribute("aria-busy", "true");
     try {
-      await view.show(asker(form, values, problem, mine), out, Math.max(out.clientWidth, 280));
+      await view.show(asker(form, values, out, problem, mine), out, Math.max(out.clientWidth, 280));
     } catch (failure) {
       if (mine === turn) {
         problem.textContent = `tperf broke: ${failure.message}`;
@@ -86,7 +90,9 @@
       if (!view.manual) again();
     });
     main.replaceChildren(make("h1", {}, view.heading),
-      make("div", { class: "columns" }, form.element, make("div", {}, ...left, problem,
+      make("div", { class: "columns" }, form.element, make("div", {},
+        make("p", { class: "jump" }, make("button", { type: "button",
+          onclick: () => form.element.scrollIntoView() }, "change the question")), ...left, problem,
         make("p", { class: "busy" }, make("progress", { "aria-label": "computing" }), " computing"), out)));
     if (view.manual) view.open(form, out, address);
     else await answer(view, form, out, problem);

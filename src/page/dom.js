@@ -16,6 +16,20 @@ function make(name, attributes = {}, ...children) {
 
 const announce = text => { document.getElementById("said").textContent = text; };
 
+// Shows what a heading means: while the pointer is over it, while it has the focus, and after a tap.
+function explain(heading, named, text) {
+  const tip = document.getElementById("title-tip");
+  const show = event => {
+    const box = heading.getBoundingClientRect();
+    placeTip(tip, text, event.clientX || box.left, event.clientY || box.top);
+  };
+  const hide = () => { tip.hidden = true; };
+  named.setAttribute("aria-description", text);
+  heading.classList.add("explained");
+  for (const event of ["pointerenter", "click", "focusin"]) heading.addEventListener(event, show);
+  for (const event of ["pointerleave", "focusout"]) heading.addEventListener(event, hide);
+}
+
 // A table { columns, rows } from lua/tperf/page/grid.lua. options: label; sort: headings sort; chosen and
 // choose(index): rows are selectable.
 function makeTable(data, options = {}) {
@@ -27,6 +41,7 @@ function makeTable(data, options = {}) {
     const th = make("th", { scope: "col", class: column.align === "right" ? "n" : null });
     if (!options.sort) th.textContent = column.title;
     else th.append(make("button", { type: "button", class: "sort", onclick: () => sort(c) }, column.title));
+    if (column.help) explain(th, th.firstElementChild || th, column.help);
     head.append(th);
     return th;
   });
@@ -72,6 +87,11 @@ function makeTable(data, options = {}) {
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": options.label }, table);
 }
 makeTable.count = 0;
+
+// What people look for first: { what, figure, note } each, as a list of definitions.
+const makeFacts = facts => make("dl", { class: "facts" }, ...facts.map(([what, figure, note]) =>
+  make("div", {}, make("dt", {}, what), make("dd", {}, make("strong", {}, figure),
+    ...(note ? [make("small", {}, note)] : [])))));
 
 // The same with row headings: part, amount, share.
 const partsTable = (data, label) => makeTable(data, { label });

@@ -123,6 +123,13 @@ function makeForm(view, fields, values, texts, changed) {
       }
       return all;
     },
+    // A message with the labels of fields in place of the options that it names.
+    worded(message) {
+      return message.replace(/--([\w-]+)/g, (option, name) => {
+        const field = fields.find(f => f.name === name);
+        return field && !field.label.startsWith("--") ? `“${field.label.replace(/:$/, "")}”` : option;
+      });
+    },
     // Marks the field that a message names, if any.
     mark(message) {
       const named = message && message.match(/--([\w-]+)/);

@@ -9,7 +9,7 @@ local folder, into = arg[1], arg[2]
 
 -- In order of dependency.
 local SCRIPTS <const> = { "dom", "state", "engine", "form", "view/plan", "view/compare", "view/schedules",
-  "view/serve", "view/script", "app" }
+  "view/serve", "view/rl", "view/script", "app" }
 local MOST <const> = 3 << 20 -- limit on the page, in bytes
 
 local function slurp(path)

@@ -1,4 +1,4 @@
---- Records some of whose fields are found when somebody reads them: by name, with pairs, or in a report. Stock Lua's
+--- Tables with fields that are computed on first read: by name, with pairs, or in a report. Stock Lua's
 --- `next`, `rawget` and `setmetatable` see only those that were found; scripts' own call __settle first.
 local core = require "tperf.core"
 local frozen = require "tperf.base.object.frozen"

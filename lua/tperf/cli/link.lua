@@ -10,7 +10,8 @@ local options = require "tperf.input.options"
 local link = {}
 
 -- command -> the view that answers it.
-local VIEWS <const> = { search = "plan", infer = "compare", schedule = "schedules", serve = "serve", run = "script" }
+local VIEWS <const> = { search = "plan", infer = "compare", schedule = "schedules", serve = "serve",
+  rl = "rl", run = "script" }
 
 --- The commands that have a view.
 ---@return string[]

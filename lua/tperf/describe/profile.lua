@@ -28,7 +28,7 @@ function runtime.of(value, compile)
   if value == nil or value == runtime.NONE then return nil end
   local profile = software(value)
   if profile.engine then
-    refusal.raise("software '%s' is an engine for serving, which trains nothing; it goes with tperf.serve",
+    refusal.raise("software '%s' is an engine for serving and does not train; give it to tperf.serve",
       profile.name)
   end
   if compile == false and (SHARED[profile.name] or profile.compile) then return plain_of(profile) end

@@ -10,6 +10,7 @@ local json = require "tperf.output.json"
 local ASKS <const> = {
   lists = "lists", plan = "plan", detail = "plan", timeline = "plan", launch = "plan", compare = "compare",
   front = "compare", schedules = "schedules", serve = "serve", load = "serve",
+  rl = "rl",
 }
 
 local function answer(text)

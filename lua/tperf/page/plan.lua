@@ -1,6 +1,7 @@
 --- Plan: the best configurations for training a model on a cluster, and the details of one.
 local command = require "tperf.page.command"
 local configuration = require "tperf.cli.ask.configuration"
+local costs = require "tperf.cli.answer.costs"
 local format = require "tperf.output.format"
 local grid = require "tperf.page.grid"
 local parts = require "tperf.cli.answer.parts"
@@ -14,13 +15,15 @@ local plan = {}
 -- Passes of a chart that is drawn unasked, and while the user waits.
 local FEW_PASSES <const>, MOST_PASSES <const> = 12000, 60000
 
--- The arguments of tperf.search.
+-- The arguments of tperf.search, and of tperf.cost.
 local function asked_of(given)
   local values, arguments = command.values("search", given)
   local asked = command.need(configuration.question(values, arguments, { "system", "gpus", "batch" }, true))
+  local cost, wrong = costs.question(values, asked)
+  if wrong then error(wrong, 0) end
   asked.software = values.software or asked.software
   asked.top = values.top
-  return asked
+  return asked, cost
 end
 
 local last = {} -- the last search answered; plan.detail refers to its rows
@@ -29,7 +32,7 @@ local last = {} -- the last search answered; plan.detail refers to its rows
 local function find(given)
   local line = command.line("search", given)
   if last.line == line then return last end
-  local asked = asked_of(given)
+  local asked, cost = asked_of(given)
   local tperf = require "tperf"
   local found = command.call("search", tperf.search, asked)
   if found.candidates == nil then error("--gpus: one number is needed; Compare takes several", 0) end
@@ -39,6 +42,7 @@ local function find(given)
     rows = command.call("search", tperf.search, asked)
     asked.infeasible = nil
   end
+  costs.add(rows, cost)
   last = { line = line, asked = asked, found = found, rows = rows, reason = reason }
   return last
 end
@@ -56,14 +60,48 @@ tperf.report.print(found, {
 ]]):format(command.lua(asked, ""))
 end
 
---- The table of the best configurations. values: options of `tperf search`; changed: true if a file that they name has
---- changed since the last answer.
+-- What people look for first, then the layout.
+local FIRST <const> = { time = 1, ["memory.total"] = 2, ["cost.days"] = 3, ["cost.dollars"] = 4, feasible = 5, mfu = 6 }
+
+local function ordered(columns)
+  local first, rest = {}, {}
+  for _, column in ipairs(columns) do
+    local place = FIRST[column.key]
+    if place then first[place] = column else rest[#rest + 1] = column end
+  end
+  return table.move(rest, 1, #rest, #first + 1, first)
+end
+
+local function range_of(low, high, show) return ("%s to %s"):format(show(low), show(high)) end
+
+local function days(value) return ("%.3g days"):format(value) end
+
+-- Does it fit, how long, how much: { what, figure, note } each, of the best configuration.
+local function facts_of(c, machine)
+  local memory, cost = c.intervals and c.intervals.memory, c.cost
+  local function bytes(value) return format.number(value, "bytes", 3) end
+  local held = ("%s of %s"):format(bytes(c.memory.total), bytes(visible_memory(machine)))
+  if memory then held = held .. "; comparable runs " .. range_of(memory.low, memory.high, bytes) end
+  local facts = { { "Does it fit?", c.fit, held } }
+  if cost then
+    facts[2] = { "The run takes", days(cost.days), cost.low and range_of(cost.low.days, cost.high.days, days) or nil }
+    facts[3] = { "It costs", cost.dollars and costs.money(cost.dollars) or "no price is known",
+      cost.dollars and cost.low and range_of(cost.low.dollars, cost.high.dollars, costs.money) or nil }
+  end
+  facts[#facts + 1] = { "A step", format.number(c.time, "s"), ("%s MFU"):format(format.number(c.mfu, "%", 3)) }
+  return facts
+end
+
+--- The table of the best configurations, and what people ask first of the best one. values: options of
+--- `tperf search`; changed: true if a file that they name has changed since the last answer.
 function plan.plan(question)
   if question.changed then last = {} end
   local p = find(question.values)
   return {
-    table = grid(p.rows, configuration.columns), candidates = p.found.candidates, feasible = p.found.feasible,
-    reason = p.reason, command = p.line, script = script_of(p.asked),
+    table = grid(p.rows, ordered(costs.with(configuration.columns))),
+    facts = p.rows[1] and facts_of(p.rows[1], require "tperf".system(p.asked.system)),
+    candidates = p.found.candidates, feasible = p.found.feasible, reason = p.reason, command = p.line,
+    script = script_of(p.asked),
     warnings = p.rows[1] and p.rows[1].warnings or {},
   }
 end
@@ -77,7 +115,7 @@ end
 
 local function interval_of(c)
   if not c.interval then return nil end
-  return ("As %s runs it: nine tenths of comparable runs take %s to %s."):format(c.software,
+  return ("Nine in ten comparable runs (%s) take %s to %s."):format(c.software,
     format.number(c.interval.low, "s"), format.number(c.interval.high, "s"))
 end
 

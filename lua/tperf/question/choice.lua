@@ -1,4 +1,4 @@
---- What a candidate is, without its time and memory: its part of a configuration.
+--- The sizes, placement and schedule of a candidate: its part of a configuration.
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local lazy = require "tperf.base.lazy"

@@ -53,7 +53,7 @@ local REFUSED <const> = { "gpus", "top", "keep", "infeasible", "simulate", "wher
 local function copy_of(given)
   if type(given) ~= "table" then check.fail("tperf.fewest needs a table of arguments, got %s", check.show(given)) end
   for _, name in ipairs(REFUSED) do
-    if given[name] ~= nil then check.fail("tperf.fewest: '%s' is no argument of it: it asks for GPUs", name) end
+    if given[name] ~= nil then check.fail("tperf.fewest: leave out '%s': it finds the number of GPUs", name) end
   end
   if given.system == nil then check.fail "tperf.fewest: 'system' is missing" end
   local copy = { top = 1 }

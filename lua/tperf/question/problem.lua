@@ -67,7 +67,7 @@ end
 function problem.refuse_panels(what, o, strategies)
   local some = o.panels == nil
   for _, s in ipairs(strategies) do some = some or s.panels ~= nil end
-  if not some then refusal.raise("%s: 'panels' are of strategy summa, not of %s", what, strategies[1].name) end
+  if not some then refusal.raise("%s: 'panels' applies to strategy summa, not to %s", what, strategies[1].name) end
 end
 
 -- A value or a list as a list without duplicates; nil stays nil.

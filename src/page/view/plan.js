@@ -21,6 +21,8 @@ const plan = {
     modelField(lists), systemField(lists),
     { name: "gpus", label: "GPUs", kind: "text", mode: "numeric", usual: "1024" },
     { name: "batch", label: "Global batch", kind: "text", mode: "numeric", usual: "1024", hint: "sequences of a step" },
+    { name: "tokens", label: "Tokens of the whole run", kind: "text", usual: "2e12", hint: "2e12 is two trillion" },
+    { name: "gpu-hour", label: "Dollars a GPU-hour", kind: "text", placeholder: "the system's" },
     { name: "seq", label: "Sequence length", kind: "text", mode: "numeric", placeholder: "the model's" },
     { name: "precision", label: "Precision", kind: "select", hint: "of the layers' products",
       options: [["", "bf16"], "fp16", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise",
@@ -61,6 +63,7 @@ const plan = {
     const detail = make("div", { class: "detail", "aria-live": "off" });
     const counted = `${answer.candidates.toLocaleString("en")} candidates, ${answer.feasible.toLocaleString("en")} fit`;
     out.replaceChildren(
+      ...(answer.facts ? [makeFacts(answer.facts)] : []),
       make("p", { class: "counted" }, counted),
       ...(answer.reason ? [make("p", { class: "reason" }, sentence(answer.reason))] : []),
       ...(answer.warnings.length ? [make("p", { class: "note" }, answer.warnings.join("; "))] : []),

@@ -12,11 +12,14 @@ const serve = {
     { name: "prompt", label: "Tokens of a prompt", kind: "text", usual: "100..2000",
       hint: "512, 100..2000, mean=500 or mean=500,cv=1" },
     { name: "output", label: "Tokens of an answer", kind: "text", usual: "mean=200" },
+    { name: "software", label: "Engine", kind: "select", options: [["", "vLLM, the newest"], ...lists.engines] },
+    { name: "replicas", label: "Fleet: engines behind a router", kind: "text", mode: "numeric", placeholder: "1" },
+    { name: "context", label: "Context of a user", kind: "text", mode: "numeric", usual: "4096",
+      hint: "tokens: how many users have room at once" },
     { name: "tp", label: "Tensor parallelism", kind: "text", mode: "numeric", placeholder: "1" },
     { name: "latency", label: "Curve of", kind: "select", usual: "ttft",
       options: [["ttft", "time to the first token"], ["tpot", "time per token"], ["e2e", "time of a request"]] },
-    { name: "count", label: "Requests", kind: "text", mode: "numeric", usual: "200" },
-    { name: "replicas", label: "Replicas", kind: "text", mode: "numeric", placeholder: "1", more: true },
+    { name: "count", label: "Requests", kind: "text", mode: "numeric", usual: "400" },
     { name: "router", label: "Router", kind: "select", options: [["", "round_robin"], "least_loaded", "prefix"],
       more: true },
     { name: "slo", label: "Limits", kind: "text", placeholder: "ttft=500ms,tpot=30ms", more: true },
@@ -29,11 +32,12 @@ const serve = {
   ],
 
   async show(ask, out, width) {
-    const latency = ask.values.latency, own = { latency: undefined };
-    const r = await ask({ ask: "serve" }, own);
+    const { latency, context } = ask.values, own = { latency: undefined, context: undefined };
+    const r = await ask({ ask: "serve", context }, own);
     if (!r) return;
     const curve = make("div");
     out.replaceChildren(
+      makeFacts(r.facts),
       ...(r.saturated ? [make("p", { class: "reason" }, `Saturated: more requests come than the ${
         r.served.toPrecision(4)} a second that are served; waits grow as long as the load lasts.`)] : []),
       ...r.warnings.map((text) => make("p", { class: "reason" }, text)),

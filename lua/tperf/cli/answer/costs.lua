@@ -131,6 +131,9 @@ end
 
 local function dollars(value) return "$" .. short(value) end
 
+--- Dollars as tables show them: "$1.33M".
+costs.money = dollars
+
 local function scaled(path, unit)
   local field, inner = path:match "^(%a+)%.?(%a*)$"
   return function(row)

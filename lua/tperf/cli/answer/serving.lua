@@ -44,7 +44,7 @@ local DETAILS = {
   { "tokens_per_second_per_gpu", "output tokens/s per GPU" },
   { "cost.generated", "$ for 1M output tokens" },
   { "cost.total", "$ for 1M tokens, prompts too" }, { "energy_per_token", "energy of an output token", "J" },
-  { "interval", "tpot of nine tenths of runs", "s", range = true },
+  { "interval", "tpot of nine in ten runs", "s", range = true },
   { "intervals.ttft", "their ttft", "s", range = true },
   { "intervals.tokens_per_second", "their output tokens/s", range = true },
   { "intervals.duration", "their duration", "s", range = true },

@@ -164,7 +164,7 @@ local function jump(x, r, least, residuals_at, loss_of)
 end
 
 --- The values, by name, that minimise fit.loss plus the sum of stiffness * (value - usual)^2, where values that are
---- always above zero count by their logarithm: the bottom of the deepest valley that the starts are in.
+--- always above zero count by their logarithm: the best local minimum over all starts.
 ---@param parameters table[]  { name =, start =, low =, high =, [usual =, stiffness =] }
 ---@param residuals fun(values: table): number[]  log(predicted / measured), always as many
 ---@param weights number[]?   of the residuals (1 each)

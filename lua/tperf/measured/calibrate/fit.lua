@@ -4,7 +4,7 @@ local fit = {}
 
 local BEND <const>, FLATTER <const> = 0.3, 0.3 -- the residual beyond which the loss grows more slowly, and how fast
 
--- How much a residual counts.
+-- Loss of one residual (piecewise linear).
 local function size_of(residual)
   local size = residual < 0 and -residual or residual
   return size < BEND and size or BEND + FLATTER * (size - BEND)

@@ -35,7 +35,8 @@ end
 local function written(c, o)
   if o.write then return o.write end
   if not (o.bandwidth or o.store) then
-    fail "how long is it written? Give bandwidth (bytes/s of each GPU), store (bytes/s of the whole store) or write (s)"
+    fail("the time to write is missing: give bandwidth (bytes/s of each GPU), store (bytes/s of the whole store) or "
+      .. "write (s)")
   end
   local size = size_of(c, o)
   return math.max(o.bandwidth and size / c.gpus / o.bandwidth or 0, o.store and size / o.store or 0)
@@ -75,11 +76,11 @@ function checkpoint.of(c, o)
     one.interval = o.steps * c.time
   end
   if one.interval and one.interval < least then
-    fail("one every %s cannot be: writing it takes %s, and the next one waits for it", units.format(one.interval, "s"),
+    fail("the interval of %s is shorter than the %s that writing a checkpoint takes", units.format(one.interval, "s"),
       units.format(write, "s"))
   end
   if block == 0 and not one.interval then
-    fail "it takes no time, so none is too often: give 'interval', or what it takes"
+    fail "a checkpoint that takes no time has no best interval: give 'interval', or 'write'"
   end
   return one, least
 end

@@ -65,7 +65,7 @@ local function read(given)
   local schema = schema_of(#strategy.all())
   for _, name in ipairs(check.names(given)) do
     if REFUSED[name] then
-      check.fail("tperf.search_serving: '%s' is no argument of it: %s", name, REFUSED[name])
+      check.fail("tperf.search_serving: leave out '%s': %s", name, REFUSED[name])
     end
     if schema[name] then
       mine[name] = given[name]

@@ -1,43 +1,11 @@
+local answer = require "tperf.cli.answer.rl"
 local ask = require "tperf.cli.ask.arguments"
 local check = require "tperf.base.check"
 local format = require "tperf.output.format"
-local numbers = require "tperf.input.numbers"
 local options = require "tperf.input.options"
 local registry = require "tperf.question.rl.arguments"
 local settings = require "tperf.cli.ask.settings"
 local terminal = require "tperf.output.terminal"
-
-local LENGTHS <const> = { mean = "number", cv = "number", clip = "number", max = "integer" }
-
--- Parses "1024" or "mean=3000,cv=0.8,max=8192", or returns nil and a message.
-local function response(option, text)
-  local whole = numbers.one("integer", text, 0)
-  if whole then return whole end
-  local found = {}
-  for item in (text .. ","):gmatch "([^,]*)," do
-    local name, value = item:match "^(%w+)=(.+)$"
-    if not LENGTHS[name] then
-      return nil, ("--%s: tokens such as 1024, or mean=3000,max=8192 (and cv= or clip=), got '%s'"):format(option, text)
-    end
-    local number = numbers.one(LENGTHS[name], value, 0)
-    if not number then return nil, ("--%s: %s must be a number, got '%s'"):format(option, name, value) end
-    found[name] = number
-  end
-  return found
-end
-
-local function explained(a)
-  local rows = {}
-  for _, one in ipairs(a.phases) do
-    rows[#rows + 1] = { item = one.name, time = one.time, part = one.time / a.step }
-  end
-  rows[#rows + 1] = { item = "step", time = a.step, part = 1 }
-  return rows
-end
-
-local COLUMNS <const> = {
-  { key = "item", title = "phase" }, { key = "time", unit = "s" }, { key = "part", unit = "%" },
-}
 
 local function say(...) terminal.say(string.format(...)) end
 
@@ -61,7 +29,7 @@ local function show(values, a)
     require "tperf.cli.answer.subject".into(values, { a })
     return io.stdout:write(require "tperf.output.json".encode(a), "\n")
   end
-  require "tperf.cli.answer.table"(values, explained(a), COLUMNS)
+  require "tperf.cli.answer.table"(values, answer.phases(a))
   if values.csv then return end
   local seconds = function(time) return format.number(time, "s") end
   say("\n%s, bound by %s; nine in ten measured within: %s to %s", a.mode, a.bound,
@@ -214,7 +182,7 @@ a step adds up the ranges of its parts, and holds nine in ten of the steps it wa
     if missing then return false, missing end
     local wrong = settings.apply(values, arguments)
     if wrong then return false, wrong end
-    local question, message = ask.asked(registry.rows(), values, { response = response })
+    local question, message = require "tperf.cli.ask.rl"(values)
     if not question then return false, message end
     question.model = arguments[1]
     if values.from then

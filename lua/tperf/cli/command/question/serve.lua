@@ -16,7 +16,9 @@ local function check(values, arguments)
   if values.saturation and (values.rate or values.concurrency) then return "--saturation finds the rate: give none" end
   if question.is_open(values, arguments[1]) then return end
   for _, name in ipairs(SEARCH) do
-    if values[name] then return ("--%s needs --slo and --rate, and nothing said of what serves"):format(name) end
+    if values[name] then
+      return ("--%s applies to a search: give --slo and --rate, and leave out --tp and other sizes"):format(name)
+    end
   end
 end
 
