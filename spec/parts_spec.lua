@@ -84,10 +84,9 @@ describe("the prompt", function()
     ]])
     local out = program.shell("tperf repl < lines", folder).out
     program.remove(folder)
-    local one, list, memory = out:match "^([^\n]*)\n([^\n]*)\n([^\n]*)\n$"
-    assert.truthy(one and one:find "^{ breakdown = { bubble = [%d.]+, compute = ", out)
-    assert.truthy(one:find(", time = ", 1, true), out)
-    assert.truthy(list:find("{ { breakdown = ", 1, true), out)
+    local one, list, memory = out:match "^(tp .-)(tp .*)\n([^\n]*)\n$"
+    assert.truthy(one and one:find "fields: breakdown, [%l_,\n ]+ time", out)
+    assert.truthy(list:find("memory", 1, true), out)
     assert.truthy(memory:find "^{ activations = ", out)
   end)
 end)

@@ -279,7 +279,7 @@ return function(spec, start, counts, whole)
       local rows = tperf.sweep { run = tperf.collective, system = "h100-sxm", kind = "all_reduce", gpus = 8, top = 5,
         bytes = tperf.vary { 1, 2, 3, 4 } }]])
     local result = run(2, "run s.lua")
-    assert.matches("s.lua:2: tperf.collective: unknown field 'top'; there are bytes, [%l, ]+ "
+    assert.matches("s.lua:2: tperf.collective: unknown field 'top'; there are algorithm, bytes, [%l, ]+ "
       .. "%(rank 1, point 1 %(bytes = 1%)%)", result.err)
     local _, count = result.err:gsub("unknown field", "")
     assert.equal(1, count)

@@ -6,7 +6,6 @@ local core = require "tperf.core"
 local frozen = require "tperf.base.object.frozen"
 local lists = require "tperf.base.lists"
 local schemas = require "tperf.base.schemas"
-local suggest = require "tperf.base.suggest"
 local wording = require "tperf.base.wording"
 
 local check = {}
@@ -48,7 +47,11 @@ end
 ---@return boolean done, any ...
 function check.attempt(f, ...) return unless_out_of_memory(pcall(f, ...)) end
 
-check.show, check.worded, check.suggest = wording.show, wording.worded, suggest -- see there
+check.show, check.worded = wording.show, wording.worded -- see there
+
+--- See tperf.base.suggest, which only mistakes need.
+---@return string
+function check.suggest(...) return require "tperf.base.suggest"(...) end
 
 local function join(path, key)
   if type(key) == "number" then return string.format("%s[%s]", path, key) end

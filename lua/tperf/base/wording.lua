@@ -1,6 +1,5 @@
 --- The wording of messages: how values are shown, and how long a message may be.
 local hidden = require "tperf.core".hidden
-local suggest = require "tperf.base.suggest"
 local math, string, table = math, string, table -- a script may delete the globals
 
 local wording = {}
@@ -77,7 +76,7 @@ local FEW <const> = 16
 ---@param names string[]
 ---@return string
 function wording.hint(name, names)
-  local near = suggest(name, names)
+  local near = require "tperf.base.suggest"(name, names)
   if near ~= "" or #names == 0 or #names > FEW then return near end
   return "; there are " .. table.concat(names, ", ")
 end

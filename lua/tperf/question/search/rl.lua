@@ -1,7 +1,9 @@
 --- tperf.search_rl: which GPUs train and which roll out, and how, for the shortest or cheapest step of reinforcement
 --- learning. docs/rl.md.
+local argument = require "tperf.base.entry.argument"
 local catalogue = require "tperf.base.catalogue"
 local check = require "tperf.base.check"
+local lists = require "tperf.base.lists"
 local pareto = require "tperf.plot.pareto"
 local progress = require "tperf.base.progress"
 local questions = require "tperf.question.ranks.questions"
@@ -99,7 +101,9 @@ local function combinations(given, usual, what)
   end
   for name, values in pairs(usual) do fields[name] = values end
   for name, values in pairs(given or {}) do
-    fields[name] = type(values) == "table" and #values > 0 and values or { values }
+    local is_list = type(values) == "table" and lists.measure(values) > 0
+    if is_list then argument.list("tperf.search_rl", ("%s.%s"):format(what, tostring(name)), values) end
+    fields[name] = is_list and values or { values }
     check_field(what, name, fields[name])
   end
   for _, name in ipairs(check.names(fields)) do names[#names + 1] = name end
