@@ -2,7 +2,12 @@
 #include "bind/interrupt.h"
 
 static atomic_int interrupted;
+#ifdef __EMSCRIPTEN__
+static atomic_int
+    *own_flag; // the page has one thread, and its engine sets up no storage of threads
+#else
 static _Thread_local atomic_int *own_flag;
+#endif
 
 static atomic_int *flag(void) {
     return own_flag ? own_flag : &interrupted;
