@@ -55,6 +55,8 @@ local function places_of(s)
   return experts, others
 end
 
+local function weak() return setmetatable({}, { __mode = "k" }) end
+
 --- An empty memory of one layout: a model in one strategy, by some rules, with one attention and one tuning.
 ---@param s table      the strategy
 ---@param rules table
@@ -63,8 +65,7 @@ function memo.new(s, rules)
   local experts, others = places_of(s)
   local memory = {
     experts = experts, others = others, by_stream = s.spread and rules.shards_divide_sequence, leaves = {},
-    joints = {}, options = s.option_names, groups = { mixer = {}, feed = {}, layer = {} },
-    known = setmetatable({}, { __mode = "k" }),
+    joints = {}, options = s.option_names, groups = { mixer = weak(), feed = weak(), layer = weak() }, known = weak(),
   }
   memories[memory] = true
   return memory
@@ -115,7 +116,7 @@ memo.fields = {
   layer = LAYER,
 }
 
-local numbers, last = setmetatable({}, { __mode = "k" }), 0 -- of tables
+local numbers, last = weak(), 0 -- of tables
 
 local function number_of(one)
   if not one then return "" end
