@@ -2,6 +2,7 @@
 local format = require "tperf.output.format"
 local json = require "tperf.output.json"
 local parts = require "tperf.cli.answer.parts"
+local say = require "tperf.output.terminal".say
 local why = require "tperf.question.why"
 
 local answer = {}
@@ -83,7 +84,7 @@ function answer.print(values, found)
     io.stdout:write(json.encode(result), "\n")
     return
   end
-  print(("row %d (%s) takes %s, row %d (%s) %s: %s"):format(a, report.layout(found[a]),
+  say(("row %d (%s) takes %s, row %d (%s) %s: %s"):format(a, report.layout(found[a]),
     format.number(found[a].time, "s"), b, report.layout(found[b]), format.number(found[b].time, "s"),
     result.difference == 0 and "as long" or ("row %d is %s faster"):format(result.faster == 1 and a or b,
       percent(result.part))))
@@ -91,8 +92,8 @@ function answer.print(values, found)
   report.print(rows_of(result.time, parts.time), columns("time of an iteration", "s", a, b))
   print()
   report.print(rows_of(result.memory, parts.memory), columns("memory of the fullest GPU", "bytes", a, b))
-  print("\n" .. turns_in_words(result.turns))
-  print(apart_in_words(result, found, a, b))
+  say("\n" .. turns_in_words(result.turns))
+  say(apart_in_words(result, found, a, b))
 end
 
 return answer
