@@ -115,7 +115,7 @@ local function unforeseen(memory, job, model, share, plain)
     end
   end
   local f = memo.fields
-  allow(allowed, f.class, memory.options, { "rules", "attention", "tuning", "referring", "group", "block" })
+  allow(allowed, f.class, f.narrow, memory.options, { "rules", "attention", "tuning", "referring", "group", "block" })
   allow(allowed, { "exchange", "boundary", "boundary_copies" }) -- functions of strategies
   if not plain then allow(allowed, f.recomputed) end
   if said.part ~= "mixer" and said.part ~= "feed" then allow(allowed, f.ends) end

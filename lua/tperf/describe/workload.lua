@@ -96,11 +96,10 @@ function layout.signature(model)
   return signatures[model]
 end
 
-local VARIANT = { "recompute", "recompute_modules", "recompute_keep", "offload_modules", "loss", "fused_activation",
-  "eager", "norms",
-  "padded_vocabulary", "grouped_kernels", "scatter_messages", "megatron_softmax", "overlap_shared_experts",
-  "fused_pointwise", "cuda_graphs", "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype",
-  "matrix_dtype", "routing", "expert_calls", "sampling", "delta", "eager_ops", "state_dtype", "logits", "part" }
+local VARIANT <const> = {}
+for _, names in ipairs { memo.fields.class, memo.fields.ends, memo.fields.recomputed } do
+  table.move(names, 1, #names, #VARIANT + 1, VARIANT)
+end
 
 local words = setmetatable({}, { __mode = "k" }) -- variant -> strategy -> its part of a key
 

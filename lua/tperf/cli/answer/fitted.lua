@@ -3,6 +3,7 @@ local format = require "tperf.output.format"
 local report = require "tperf.report"
 local tables = require "tperf.output.text"
 local terminal = require "tperf.output.terminal"
+local wrap = require "tperf.base.lazy".module "tperf.base.wrap"
 
 local fitted = {}
 
@@ -43,19 +44,6 @@ local function leave_out(columns, draft, widest, titles)
   end
 end
 
--- Breaks text at blanks into lines of at most `most` characters.
-local function lines_of(text, most)
-  local lines, line = {}, ""
-  for word in text:gmatch "%S+" do
-    if line ~= "" and format.width(line) + 1 + format.width(word) > most then
-      lines[#lines + 1], line = line, ""
-    end
-    line = line == "" and word or line .. " " .. word
-  end
-  lines[#lines + 1] = line
-  return lines
-end
-
 local function copy_with(row, key, value)
   local copy = {}
   for name, own in pairs(row) do copy[name] = own end
@@ -74,7 +62,7 @@ local function wrapped(rows, columns, width)
   local most = math.max(widest - (width - WIDTH), LEAST_WRAPPED)
   local list = {}
   for _, row in ipairs(rows) do
-    for i, line in ipairs(lines_of(tostring(row[last.key] or ""), most)) do
+    for i, line in ipairs(wrap(tostring(row[last.key] or ""), most)) do
       list[#list + 1] = i == 1 and copy_with(row, last.key, line) or { [last.key] = line }
     end
   end

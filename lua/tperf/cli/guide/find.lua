@@ -28,15 +28,9 @@ function guide.terms(term)
   return found
 end
 
-local function add(lines, more) table.move(more, 1, #more, #lines + 1, lines) end
-
-local function indented(text)
-  return wrap("  " == text:sub(1, 2) and text:sub(3) or text, WIDTH - 2, "")
-end
-
 -- Adds text in lines that start with two blanks.
 local function add_text(lines, text)
-  for _, line in ipairs(indented(text)) do lines[#lines + 1] = "  " .. line end
+  for _, line in ipairs(wrap(text, WIDTH - 2)) do lines[#lines + 1] = "  " .. line end
 end
 
 -- The options with a name, one entry for all commands that say the same of it: { option, names of the commands }.
@@ -157,7 +151,7 @@ local function answered(text)
     add_text(lines, ("docs/%s says more."):format(row.page))
   end
   if not lines[1] then return nil end
-  add(lines, { "", "docs/questions.md has all questions, docs/glossary.md all terms." })
+  lines[#lines + 1] = "\ndocs/questions.md has all questions, docs/glossary.md all terms."
   return table.concat(lines, "\n") .. "\n"
 end
 

@@ -71,11 +71,13 @@ function memo.new(s, rules)
   return memory
 end
 
--- What a variant may say besides how layers are recomputed and offloaded, and what concerns the model's ends.
+-- What a variant may say besides how layers are recomputed and offloaded, and what concerns the model's ends; and what
+-- a precision says.
 local CLASS <const> = { "mode", "context", "sequence_parallel", "dtype", "weight_dtype", "kv_dtype",
-  "matrix_dtype", "fused_dtype", "state_dtype", "sent_element", "kept_element", "row_padding", "row_multiple",
-  "fused_experts", "fused_activation", "fused_pointwise", "eager", "eager_ops", "norms", "grouped_kernels",
-  "scatter_messages", "megatron_softmax", "overlap_shared_experts", "routing", "expert_calls", "delta", "part" }
+  "matrix_dtype", "state_dtype", "fused_activation", "fused_pointwise", "eager", "eager_ops", "norms",
+  "grouped_kernels", "scatter_messages", "megatron_softmax", "overlap_shared_experts", "routing", "expert_calls",
+  "delta", "part" }
+local NARROW <const> = { "fused_dtype", "sent_element", "kept_element", "row_padding", "row_multiple", "fused_experts" }
 local ENDS <const> = { "loss", "padded_vocabulary", "logits", "sampling" } -- which no layer reads
 local RECOMPUTED <const> = { "recompute", "recompute_modules", "recompute_keep", "offload", "offload_modules",
   "cuda_graphs" }
@@ -90,7 +92,7 @@ end
 local function class_of(memory, share)
   local class = rawget(share, "class")
   if not class then
-    class = words_of(share, CLASS) .. " " .. words_of(share, memory.options)
+    class = words_of(share, CLASS) .. " " .. words_of(share, NARROW) .. " " .. words_of(share, memory.options)
     share.class = class
   end
   return class
@@ -110,10 +112,10 @@ local MIXER <const> = { "attention", "mamba", "delta", "window", "chosen", "reus
 local FEED <const> = { "mlp", "ffn" }
 local LAYER <const> = { "norms", "bare", "frozen", "stopped", "leading" }
 
---- The fields by which ops are remembered, for the spec that compares them with those that blocks read.
+--- The fields by which ops are remembered: a variant's and a group's. A spec compares them with what blocks read.
 memo.fields = {
-  class = table.move(CLASS, 1, #CLASS, 2, { "seq" }), ends = ENDS, recomputed = RECOMPUTED, mixer = MIXER, feed = FEED,
-  layer = LAYER,
+  class = table.move(CLASS, 1, #CLASS, 2, { "seq" }), narrow = NARROW, ends = ENDS, recomputed = RECOMPUTED,
+  mixer = MIXER, feed = FEED, layer = LAYER,
 }
 
 local numbers, last = weak(), 0 -- of tables
@@ -237,16 +239,19 @@ end
 -- Bytes of the layer's input that a job's block keeps under full recomputation.
 local function kept_input(job, model, share) return job.opens and 2 * share:outer(model.hidden) or 0 end
 
+-- The job's ops, recomputed if it says so.
+local function list_of(job, model, share)
+  local made = ops_of(job, model, share)
+  return job.full and forms.recomputed(made, kept_input(job, model, share)) or made
+end
+
 --- The ops of a block, as block:ops returns them, in a list for each job.
 ---@param jobs table   of memo.jobs for such a share
 ---@param share table  the same but for its micro-batch
 ---@return table[] lists  with the block's `name`, for tperf/describe/layout/forms.lua alone
 function memo.lists(jobs, model, share)
   local lists = { name = jobs.name }
-  for i, job in ipairs(jobs) do
-    local made = ops_of(job, model, share)
-    lists[i] = job.full and forms.recomputed(made, kept_input(job, model, share)) or made
-  end
+  for i, job in ipairs(jobs) do lists[i] = list_of(job, model, share) end
   return lists
 end
 
@@ -274,13 +279,8 @@ end
 function memo.blocks(grid, jobs, model, share, sizes)
   local list = { name = jobs.name }
   for i, job in ipairs(jobs) do
-    local made = on_line(grid, job, model, share, sizes)
-    if not made then
-      local ops = ops_of(job, model, share)
-      if job.full then ops = forms.recomputed(ops, kept_input(job, model, share)) end
-      made = forms.block(grid, ops, sizes, memo.hold)
-    end
-    list[i] = made
+    list[i] = on_line(grid, job, model, share, sizes)
+      or forms.block(grid, list_of(job, model, share), sizes, memo.hold)
   end
   return list
 end

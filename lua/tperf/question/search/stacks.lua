@@ -5,6 +5,23 @@ local lists = require "tperf.base.lists"
 
 local stacks = {}
 
+-- A question with other arguments.
+local function with(given, changes)
+  for name, value in pairs(given) do
+    if changes[name] == nil and name ~= "progress" then changes[name] = value end
+  end
+  return changes
+end
+
+-- Whether a question is about several numbers of GPUs.
+local function has_several(given) return type(given.gpus) == "table" and given.gpus[2] ~= nil end
+
+-- The best configuration of a question about one number of GPUs; nil: there is none.
+local function best_of(question)
+  local found = require "tperf.question.search".within(question)
+  return (found.candidates and found or found[1] or {})[1]
+end
+
 -- How many GPUs each axis has, and the stage of ZeRO.
 local function layout(c)
   local sizes = { c.pp, c.dp, c.zero }
@@ -34,9 +51,7 @@ end
 local function changed(given, other)
   local question = { top = 1, software = other.software, zero = common(given.zero, other.zero) }
   if not question.zero then return nil end
-  for name, value in pairs(given) do
-    if question[name] == nil and name ~= "progress" then question[name] = value end
-  end
+  with(given, question)
   question.pp = common(given.pp, { 1 })
   local may = question.pp ~= nil
   for _, axis in ipairs(axes.asked(given).axes) do
@@ -55,30 +70,29 @@ end
 ---@return table[] configurations
 function stacks.others(given, first)
   local list = {}
-  local several = type(given.gpus) == "table" and given.gpus[2]
-  if given.software ~= nil or given.where or given.strategy or several then return list end
-  local search = require "tperf.question.search"
+  if given.software ~= nil or given.where or given.strategy or has_several(given) then return list end
   for _, other in ipairs(first.software == "megatron-core-2026" and OTHERS or {}) do
     local question = changed(given, other)
-    local ok, found = check.attempt(search.within, question or {})
-    local results = question and ok and (found.candidates and { found } or found)
-    local c = results and results[1][1]
-    if c and layout(c) ~= layout(first) then list[#list + 1] = c end
+    local ok, c = false, nil
+    if question then ok, c = check.attempt(best_of, question) end
+    if ok and c and layout(c) ~= layout(first) then list[#list + 1] = c end
   end
   return list
 end
 
---- The fastest configuration of which all of the memory's interval fits.
+--- The fastest configuration of which all of the memory's interval fits. All of a search have intervals as wide for
+--- their memory, so it is the fastest that keeps as much free as the interval's high end is above the prediction.
 ---@param given table  the question, of one system and one number of GPUs
+---@param found table[]  its best configurations, the fastest first, with intervals
 ---@return tperf.configuration? c  nil: none fits so, or it is not known
-function stacks.surely(given)
-  if given.where or given.minimize or type(given.gpus) == "table" and given.gpus[2] then return nil end
-  local question = { top = 1, where = function(c) return c.fit == "fits" end }
-  for name, value in pairs(given) do
-    if question[name] == nil and name ~= "progress" then question[name] = value end
+function stacks.surely(given, found)
+  if given.where or given.minimize or has_several(given) then return nil end
+  for _, c in ipairs(found) do
+    if c.fit == "fits" then return c end
   end
-  local found = require "tperf.question.search".within(question)
-  return (found.candidates and found or found[1])[1]
+  local first = found[1]
+  local part = (1 - (given.reserve or 0)) * first.memory.total / first.intervals.memory.high
+  return best_of(with(given, { top = 1, reserve = 1 - part }))
 end
 
 return stacks

@@ -69,9 +69,10 @@ local function anchor(values, asked)
 end
 
 -- The fastest that surely fits, where the first may not, and how much slower it is.
-local function tell_sure(asked, first)
+local function tell_sure(asked, found)
+  local first = found[1]
   if first.fit ~= "may not fit" or not first.interval then return end
-  local c = require "tperf.question.search.stacks".surely(asked)
+  local c = require "tperf.question.search.stacks".surely(asked, found)
   local format = require "tperf.output.format"
   say(c and ("the fastest that fits with that confidence: %s, micro-batch %d (%s, %s longer)"):format(
     require "tperf.report".layout(c), c.micro_batch, format.number(c.time, "s"),
@@ -147,7 +148,7 @@ took a time between `from` and `to`. `tperf help mfu` explains a column, as any 
       if unproven then say(("(%s)"):format(unproven)) end
       configuration.tell(values, rows, asked.system, true)
       if found[1] and not values.json and not values.csv then
-        tell_sure(asked, rows[1])
+        tell_sure(asked, rows)
         tell_others(asked, rows[1])
       end
       costs.note(values, rows[1])
